@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# velad: plain make. Rooms are found by wildcard; each src/<room>/ becomes build/<room>.a.
+#
+#   make                       build/velad and build/velactl
+#   make check                 check-unit, then check-lab (root; emulates a whole GPU host)
+#   make demo                  a guest with a GPU and a VF below one switch, in the emulated GPU host (root)
+#   make SAN=address,undefined check-unit     with sanitizers; V=1 shows commands
+#   make install DESTDIR=...   PREFIX is /usr/local, configuration goes to /etc/velad
+
+CC        ?= gcc
+PREFIX    ?= /usr/local
+SYSCONFDIR ?= /etc
+B         := build$(if $(SAN),-san)$(if $(filter clang%,$(notdir $(CC))),-clang)
+Q         := $(if $(V),,@)
+
+VERSION   := 0.1
+ROOMS     := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard src/*/*.c)))))
+TOOLS     := velad velactl
+PKGS      := json-c libxml-2.0 libsystemd libmicrohttpd libcurl sqlite3 inih smartcols libkmod libvirt
+
+CFLAGS    ?= -O2 -g
+WARN      := -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes \
+             -Wformat=2 -Wvla -Wwrite-strings -Wundef -Wno-missing-field-initializers
+CPPFLAGS  += -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DVELAD_VERSION='"$(VERSION)"' \
+             -DVELAD_CONF='"$(SYSCONFDIR)/velad/velad.conf"' -Isrc -I$(B)/gen
+ALL_CFLAGS = -std=gnu17 $(WARN) $(CFLAGS) $(PKG_CFLAGS) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+LDFLAGS   += $(if $(SAN),-fsanitize=$(SAN)) -pthread
+
+PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $(PKGS) || echo missing))$(PKG_CFLAGS)
+PKG_LIBS   = $(eval PKG_LIBS := $$(shell pkg-config --libs $(PKGS)))$(PKG_LIBS)
+
+objs       = $(patsubst src/%.c,$(B)/obj/%.o,$(wildcard src/$(1)/*.c))
+# what each program is made of: the arrows of docs/architecture.md, as files
+velad_ROOMS   := velad instance act guest plan topo host api base
+velactl_ROOMS := velactl guest plan topo host api base
+archives   = $(foreach r,$(1),$(if $(wildcard src/$(r)/*.c),$(B)/$(r).a))
+
+.PHONY: all
+all: $(foreach t,$(TOOLS),$(if $(wildcard src/$(t)/main.c),$(B)/$(t)))
+
+$(B)/obj/%.o: src/%.c
+	@mkdir -p $(@D)
+	$(if $(Q),@echo '  CC    $<')
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+# The shipped configuration is also the built-in one: both tools work without an installed file.
+$(B)/gen/conf_default.inc: conf/velad.conf
+	@mkdir -p $(@D)
+	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< > $@
+$(B)/obj/base/conf.o: $(B)/gen/conf_default.inc
+$(B)/gen/openapi.inc: docs/openapi.json
+	@mkdir -p $(@D)
+	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< > $@
+$(B)/obj/velad/methods.o: $(B)/gen/openapi.inc
+
+define ROOM_RULE
+$(B)/$(1).a: $(call objs,$(1))
+	$(Q)rm -f $$@ && $(AR) rcs $$@ $$^
+endef
+$(foreach r,$(ROOMS),$(eval $(call ROOM_RULE,$(r))))
+
+define TOOL_RULE
+$(B)/$(1): $(call archives,$($(1)_ROOMS))
+	$(if $(Q),@echo '  LD    $$@')
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $$@ $(B)/obj/$(1)/main.o -Wl,--start-group $$^ -Wl,--end-group $(PKG_LIBS)
+endef
+$(foreach t,$(TOOLS),$(eval $(call TOOL_RULE,$(t))))
+
+# ---- tests -------------------------------------------------------------------------------------------
+TESTS     := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/*/test_*.c))
+ALL_ROOMS := $(call archives,instance act guest plan topo host api velactl velad base)
+
+$(B)/tests/%: tests/%.c $(ALL_ROOMS)
+	@mkdir -p $(@D)
+	$(if $(Q),@echo '  TEST  $<')
+	$(Q)$(CC) $(CPPFLAGS) -Itests $(ALL_CFLAGS) -DTEST_SOURCE='"$(CURDIR)"' -MMD -MP $(LDFLAGS) -o $@ $< \
+		-Wl,--start-group $(ALL_ROOMS) -Wl,--end-group $(PKG_LIBS) -lcmocka
+
+.PHONY: check check-unit check-lab golden demo arrows lint bench deps install clean fuzz
+check: deps
+	$(Q)tests/check unit lab
+
+check-unit: all $(TESTS)
+	$(Q)tests/check --build $(B) unit
+
+check-lab: all
+	$(Q)tests/check lab
+
+golden: all
+	$(Q)tests/golden/run --update
+
+demo: deps
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)tests/lab/demo
+
+arrows:
+	$(Q)tests/arrows.sh
+
+lint:
+	$(Q)tests/lint.sh
+
+bench: all
+	$(Q)tests/bench/run
+
+fuzz:
+	$(Q)tests/fuzz/run
+
+deps:
+	$(Q)tests/deps.sh
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(SYSCONFDIR)/velad/velad.conf.d \
+		$(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/lib/sysusers.d \
+		$(DESTDIR)$(PREFIX)/lib/tmpfiles.d $(DESTDIR)$(PREFIX)/share/man/man1 \
+		$(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/man/man8 \
+		$(DESTDIR)$(PREFIX)/share/doc/velad
+	install -m 755 $(B)/velad $(DESTDIR)$(PREFIX)/sbin/velad
+	install -m 755 $(B)/velactl $(DESTDIR)$(PREFIX)/bin/velactl
+	test -e $(DESTDIR)$(SYSCONFDIR)/velad/velad.conf || \
+		install -m 644 conf/velad.conf $(DESTDIR)$(SYSCONFDIR)/velad/velad.conf
+	sed 's|@PREFIX@|$(PREFIX)|g' systemd/velad.service.in > $(DESTDIR)$(PREFIX)/lib/systemd/system/velad.service
+	install -m 644 systemd/velad.socket $(DESTDIR)$(PREFIX)/lib/systemd/system/velad.socket
+	install -m 644 systemd/velad.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/velad.conf
+	install -m 644 systemd/velad.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/velad.conf
+	install -m 644 docs/velactl.1 $(DESTDIR)$(PREFIX)/share/man/man1/velactl.1
+	install -m 644 docs/velad.conf.5 $(DESTDIR)$(PREFIX)/share/man/man5/velad.conf.5
+	install -m 644 docs/velad.8 $(DESTDIR)$(PREFIX)/share/man/man8/velad.8
+	install -m 644 docs/openapi.json $(DESTDIR)$(PREFIX)/share/doc/velad/openapi.json
+
+clean:
+	rm -rf $(B)/obj $(B)/tests $(B)/gen $(B)/*.a $(B)/velad $(B)/velactl
+
+-include $(shell find $(B)/obj $(B)/tests -name '*.d' 2>/dev/null)

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* conf — velad.conf and its drop-ins, as values. INI, read with inih.
+ *
+ * The file is /etc/velad/velad.conf; where it is not there, the copy that is built in. Then every
+ * velad.conf.d/NAME.conf beside it, sorted by name. Unknown sections and keys, and values out of range,
+ * are refused with file and line. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+
+struct error;
+
+struct conf_kind { /* one line of [kinds]; the patterns are host/kind's to read */
+	const char *key, *patterns, *where; /* where: "FILE:LINE" */
+};
+
+#define CONF_KINDS_MAX 64
+
+struct conf {
+	struct arena arena; /* owns every string */
+	char        *libvirt_uri;    /* [libvirt] uri */
+	char        *state_dir;      /* [daemon] state_dir: velad.db lies in it */
+	char        *console_dir;    /* [daemon] console_dir: NAME.log of each guest's serial console */
+	char        *socket;         /* [daemon] socket: used when systemd hands none over, and by velactl */
+	uint64_t     vfs_per_pf;     /* [plan] vfs_per_pf */
+	uint64_t     memory_reserve; /* [plan] memory_reserve, bytes per NUMA node */
+	struct conf_kind kind[CONF_KINDS_MAX];
+	size_t           nkinds;
+};
+
+/* file NULL: the installed one or the built-in copy. -ENOENT if a named file is not there, -EINVAL. */
+int  conf_load(struct conf *ret, const char *file, struct error *err);
+void conf_done(struct conf *c);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The one error value of the project; see error.h for its rules. */
+#include "base/error.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int error_set(struct error *err, int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	assert(code < 0);
+	err->code = code;
+	va_start(ap, fmt);
+	(void)vsnprintf(err->text, sizeof(err->text), fmt, ap); /* a cut text is still an error */
+	va_end(ap);
+	return code;
+}
+
+int error_prefix(struct error *err, const char *fmt, ...)
+{
+	char old[sizeof(err->text)];
+	va_list ap;
+	int n;
+
+	assert(err->code < 0);
+	memcpy(old, err->text, sizeof(old));
+	va_start(ap, fmt);
+	n = vsnprintf(err->text, sizeof(err->text), fmt, ap);
+	va_end(ap);
+	if (n >= 0 && (size_t)n < sizeof(err->text))
+		(void)snprintf(err->text + n, sizeof(err->text) - (size_t)n, ": %s", old);
+	return err->code;
+}

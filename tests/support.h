@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* support — what several unit tests need: the repository's text hosts, topologies from text, JSON. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/conf.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "host/inventory.h"
+#include "plan/plan.h"
+#include "topo/topo.h"
+
+#define TEXT_MAGIC_LINE "# velad text host 1\n"
+
+/* The kinds of the built-in configuration and, for the emulated host, igb as a NIC. */
+static inline struct host_kinds test_kinds(void)
+{
+	struct error err = ERROR_INIT;
+	struct host_kinds k = { 0 };
+	struct conf conf;
+
+	assert_int_equal(conf_load(&conf, TEST_SOURCE "/conf/velad.conf", &err), 0);
+	for (size_t i = 0; i < conf.nkinds; i++)
+		assert_int_equal(host_kinds_add(&k, conf.kind[i].key, conf.kind[i].patterns, &err), 0);
+	assert_int_equal(host_kinds_add(&k, "nic", "8086:10c9:0200", &err), 0);
+	conf_done(&conf);
+	return k;
+}
+
+static inline struct topo *test_topo_of(struct host_root *root)
+{
+	struct host_kinds kinds = test_kinds();
+	struct error err = ERROR_INIT;
+	struct inventory *inv = NULL;
+	struct topo *t = NULL;
+
+	if (host_inventory_read(&inv, root, &kinds, &err) < 0 || topo_build(&t, inv, 1, &err) < 0)
+		fail_msg("%s", err.text);
+	return t;
+}
+
+static inline struct topo *test_topo_text(const char *text)
+{
+	struct error err = ERROR_INIT;
+	struct host_root *root = NULL;
+	struct topo *t;
+
+	if (host_root_parse_text(&root, text, strlen(text), "test", &err) < 0)
+		fail_msg("%s", err.text);
+	t = test_topo_of(root);
+	host_root_close(root);
+	return t;
+}
+
+/* tests/hosts/NAME/sys.txt */
+static inline struct topo *test_topo_host(const char *name)
+{
+	struct error err = ERROR_INIT;
+	struct host_root *root = NULL;
+	struct topo *t;
+	char path[512];
+
+	(void)snprintf(path, sizeof(path), TEST_SOURCE "/tests/hosts/%s/sys.txt", name);
+	if (host_root_open_text(&root, path, &err) < 0)
+		fail_msg("%s", err.text);
+	t = test_topo_of(root);
+	host_root_close(root);
+	return t;
+}
+
+static inline struct bdf test_bdf(const char *text)
+{
+	struct bdf b;
+
+	if (!bdf_parse(&b, text))
+		fail_msg("not a BDF: %s", text);
+	return b;
+}
+
+static inline uint32_t test_at(const struct topo *t, const char *bdf)
+{
+	uint32_t i = topo_find(t, test_bdf(bdf));
+
+	if (i == TOPO_NONE)
+		fail_msg("no function %s", bdf);
+	return i;
+}
+
+static inline struct plan_request test_request(const char *json)
+{
+	struct error err = ERROR_INIT;
+	struct plan_request r;
+	json_object *o = NULL;
+
+	if (json_parse(&o, json, strlen(json), JSON_BYTES_MAX, &err) < 0 || plan_request_read(&r, o, &err) < 0)
+		fail_msg("%s: %s", json, err.text);
+	json_object_put(o);
+	return r;
+}
+
+static inline struct plan *test_plan(const struct topo *t, const char *json, const struct plan_taken *taken, size_t n)
+{
+	struct plan_request req = test_request(json);
+	struct plan_input in = { .topo = t, .request = &req, .taken = taken, .ntaken = n,
+				 .policy = { .vfs_per_pf = 8, .memory_reserve = 512u << 20 } };
+	struct error err = ERROR_INIT;
+	struct plan *p = NULL;
+
+	if (plan_make(&p, &in, &err) < 0)
+		fail_msg("%s", err.text);
+	plan_request_done(&req);
+	return p;
+}
+
+static inline bool test_has_reason(const struct plan *p, const char *rule)
+{
+	for (size_t i = 0; i < p->nreasons; i++)
+		if (strcmp(p->reason[i].rule, rule) == 0)
+			return true;
+	return false;
+}
