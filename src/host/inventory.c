@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Puts the parts of an inventory together, and makes dumps by reading one with the recorder on. */
+#include "host/inventory.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "host/read.h"
+
+#define FINDINGS_MAX 4096 /* a broken tree of 65,536 functions must not cost unbounded memory */
+
+struct inventory *host_inventory_free(struct inventory *inv)
+{
+	if (inv) {
+		arena_done(&inv->arena);
+		free(inv);
+	}
+	return NULL;
+}
+
+static struct host_finding *finding_new(struct inventory *inv)
+{
+	if (inv->nfindings == inv->findings_size) {
+		size_t size = inv->findings_size ? inv->findings_size * 2 : 16;
+		struct host_finding *f = arena_array(&inv->arena, size, sizeof(*f));
+
+		if (!f)
+			return NULL;
+		if (inv->nfindings)
+			memcpy(f, inv->finding, inv->nfindings * sizeof(*f));
+		inv->finding = f;
+		inv->findings_size = size;
+	}
+	return &inv->finding[inv->nfindings];
+}
+
+int host_finding_add(struct inventory *inv, const char *id, struct bdf bdf, const char *fmt, ...)
+{
+	struct host_finding *f;
+	va_list ap;
+
+	if (inv->nfindings == FINDINGS_MAX)
+		return 0;
+	f = finding_new(inv);
+	if (!f)
+		return -ENOMEM;
+	va_start(ap, fmt);
+	*f = (struct host_finding){ .id = id, .bdf = bdf, .text = arena_vprintf(&inv->arena, fmt, ap) };
+	va_end(ap);
+	if (!f->text)
+		return -ENOMEM;
+	inv->nfindings++;
+	return 0;
+}
+
+int host_inventory_read(struct inventory **ret, struct host_root *root, const struct host_kinds *kinds,
+			struct error *err)
+{
+	auto_(host_inventory_free) struct inventory *inv = calloc(1, sizeof(*inv));
+	struct host_stats before = host_root_stats(root), after;
+	int r;
+
+	if (!inv)
+		return error_set(err, -ENOMEM, "no memory for an inventory");
+	r = host_pci_read(inv, root, kinds, err);
+	if (r == 0)
+		r = host_numa_read(inv, root, err);
+	if (r == 0)
+		r = host_system_read(inv, root, err);
+	if (r < 0)
+		return r;
+	after = host_root_stats(root);
+	inv->stats.syscalls = after.syscalls - before.syscalls;
+	inv->stats.config_dwords = after.config_dwords - before.config_dwords;
+	*ret = steal(inv);
+	return 0;
+}
+
+const struct host_function *host_function_find(const struct inventory *inv, struct bdf bdf)
+{
+	size_t lo = 0, hi = inv->nfn;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		int c = bdf_cmp(inv->fn[mid].bdf, bdf);
+
+		if (c == 0)
+			return &inv->fn[mid];
+		if (c < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return NULL;
+}
+
+const struct host_node *host_node_find(const struct inventory *inv, int id)
+{
+	for (size_t i = 0; i < inv->nnodes; i++)
+		if (inv->node[i].id == id)
+			return &inv->node[i];
+	return NULL;
+}
+
+int host_dump(char **ret, struct host_root *root, const struct host_kinds *kinds, struct error *err)
+{
+	auto_(host_inventory_free) struct inventory *inv = NULL;
+	int r = host_record_start(root, err);
+
+	if (r == 0)
+		r = host_inventory_read(&inv, root, kinds, err);
+	if (r < 0)
+		return r;
+	*ret = host_record_text(root, NULL);
+	return *ret ? 0 : error_set(err, -ENOMEM, "no memory for a dump");
+}

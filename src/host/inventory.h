@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* host/inventory — the raw facts of one host at one moment, read through host/root. Plain records; all
+ * memory belongs to the inventory's arena. What was not read is marked unknown, never guessed. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/auto.h"
+#include "base/bdf.h"
+#include "base/cpuset.h"
+#include "host/kind.h"
+#include "host/pcicap.h"
+#include "host/root.h"
+
+struct error;
+
+struct host_bar {
+	uint64_t start, size; /* size 0: not there */
+	uint64_t flags;       /* IORESOURCE_* (linux/ioport.h): 0x200 memory, 0x2000 prefetch, 0x100000 64-bit */
+};
+
+struct host_function {
+	struct bdf      bdf;
+	struct bdf      parent;   /* the bridge above; BDF_NONE on a root bus */
+	const char     *root_bus; /* the host bridge: "pci0000:15" */
+	const char     *path;     /* "sys/devices/pci0000:15/.../0000:17:01.0" */
+	enum host_kind  kind;
+	uint16_t        vendor, device, subvendor, subdevice; /* 0 unknown */
+	uint32_t        class;
+	int             numa_node;   /* -1 unknown */
+	int             iommu_group; /* -1 there is none */
+	const char     *driver;          /* "" none */
+	const char     *driver_override; /* "" none */
+	const char     *reset_methods;   /* "flr bus"; "" none or unknown */
+	struct host_bar bar[6];
+	struct pcicap   cap;
+	struct pcicap_link link_cap, link_now; /* from config, else from sysfs */
+	bool            is_vf;
+	struct bdf      pf;       /* of a VF */
+	uint16_t        vf_index; /* of a VF */
+	bool            numvfs_known;
+	uint16_t        numvfs;   /* of a PF: VFs that exist now (sriov_numvfs) */
+};
+
+struct host_pool {
+	uint64_t page_size;   /* bytes */
+	uint64_t total, free; /* pages */
+};
+
+#define HOST_NODES_MAX 64
+#define HOST_POOLS_MAX 4
+
+struct host_node {
+	int              id;
+	struct cpuset    cpus; /* may be empty: a CPU-less node */
+	bool             memory_known;
+	uint64_t         mem_total, mem_free; /* bytes */
+	uint8_t          distance[HOST_NODES_MAX]; /* SLIT, by position in nodes[]; 0 unknown */
+	struct host_pool pool[HOST_POOLS_MAX];
+	size_t           npools;
+};
+
+struct host_finding {
+	const char *id;    /* "pci.config-dead" */
+	struct bdf  bdf;   /* BDF_NONE: the host */
+	const char *text;
+};
+
+struct inventory {
+	struct arena          arena;
+	struct host_function *fn; /* sorted by BDF, no BDF twice */
+	size_t                nfn;
+	struct host_node     *node; /* sorted by id */
+	size_t                nnodes;
+	struct host_finding  *finding;
+	size_t                nfindings, findings_size;
+	const char *kernel, *cmdline;                /* "" unknown */
+	const char *cpu_vendor, *cpu_model;
+	const char *dmi_vendor, *dmi_product, *dmi_bios;
+	bool        iommu_known;
+	unsigned    iommu_units;                     /* entries of /sys/class/iommu; 0: the IOMMU is off */
+	bool        vfio_pci_loaded;
+	bool        kvm;                             /* /dev/kvm is there */
+	struct host_stats stats;                     /* what reading this cost */
+};
+
+/* Fails only when the PCI bus cannot be listed or memory runs out; anything else becomes a finding. */
+int host_inventory_read(struct inventory **ret, struct host_root *root, const struct host_kinds *kinds,
+			struct error *err);
+struct inventory *host_inventory_free(struct inventory *inv); /* NULL is fine; returns NULL */
+AUTO_DEFINE(struct inventory *, host_inventory_free);
+
+/* For those who read or link the inventory; 4096 at most, later ones are dropped. -ENOMEM. */
+int host_finding_add(struct inventory *inv, const char *id, struct bdf bdf, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+const struct host_function *host_function_find(const struct inventory *inv, struct bdf bdf);
+const struct host_node     *host_node_find(const struct inventory *inv, int id);
+
+/* The whole host as a text host (sys.txt): an inventory is read with the recorder on. The caller frees. */
+int host_dump(char **ret, struct host_root *root, const struct host_kinds *kinds, struct error *err);

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* host/pcicap — our own walker over one function's config space. Pure: bytes come through a callback.
+ *
+ * Bounded: each list visits an offset at most once; a list that loops, leaves its space or reads as all
+ * ones is cut there and marked broken. Layouts: PCIe Base Specification 6.0, chapter 7; register names
+ * and offsets from linux/pci_regs.h. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum host_known { HOST_UNKNOWN, HOST_ABSENT, HOST_PRESENT }; /* unknown is never taken for either */
+
+/* PCIe capability, device/port type (7.5.3.2) */
+enum pcicap_type {
+	PCICAP_ENDPOINT = 0,
+	PCICAP_LEGACY = 1,
+	PCICAP_ROOT_PORT = 4,
+	PCICAP_USP = 5,
+	PCICAP_DSP = 6,
+	PCICAP_TO_PCI = 7,   /* PCIe to PCI bridge */
+	PCICAP_FROM_PCI = 8,
+	PCICAP_RCIEP = 9,
+	PCICAP_RCEC = 10,
+	PCICAP_NONE = 255,   /* conventional PCI, or not known */
+};
+
+struct pcicap_link {
+	uint8_t speed; /* 1..6 = 2.5, 5, 8, 16, 32, 64 GT/s; 0 unknown */
+	uint8_t width; /* lanes; 0 unknown or no link */
+};
+
+struct pcicap_acs {
+	enum host_known known;
+	uint16_t        at, cap, ctl; /* 7.7.11: bits SV 1 TB 2 RR 4 CR 8 UF 10 EC 20 DT 40 (hex) */
+};
+
+struct pcicap_ats {
+	enum host_known known;
+	uint16_t        at, cap, ctl; /* 10.5.1: ctl bit 15 enable, bits 4:0 STU */
+};
+
+struct pcicap_sriov {
+	enum host_known known;
+	uint16_t        at, ctl, total, num, offset, stride, vf_device; /* 9.3.3 */
+};
+
+struct pcicap {
+	bool     readable;    /* at least the 64 bytes of the header */
+	bool     dead;        /* reads as all ones: the device is gone, or in D3cold */
+	bool     broken;      /* a capability list was cut: loop or bad offset */
+	uint8_t  header;      /* header type without the multi-function bit */
+	bool     multifunction;
+	uint16_t vendor, device, command, status;
+	uint32_t class;       /* 24 bits */
+	uint8_t  secondary, subordinate; /* bridges */
+	uint16_t pcie_at;     /* 0: none or unknown */
+	enum host_known pcie;
+	enum pcicap_type type;
+	uint32_t devcap;
+	uint16_t devctl;
+	bool     flr;         /* devcap bit 28 */
+	struct pcicap_link link_cap, link_now;
+	struct pcicap_acs   acs;
+	struct pcicap_ats   ats;
+	struct pcicap_sriov sriov;
+};
+
+/* Reads one aligned dword; -errno (normally -ENODATA) where the space ends for this reader. */
+typedef int (*pcicap_read_fn)(void *self, uint16_t off, uint32_t *ret);
+
+/* Never fails: what cannot be read stays unknown. */
+void pcicap_walk(struct pcicap *ret, pcicap_read_fn read, void *self);
+
+const char *pcicap_speed_text(uint8_t speed); /* "32.0 GT/s", "?" */

@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The door itself: a directory entered with openat2(RESOLVE_IN_ROOT), or a text host in memory. It counts
+ * what it costs and, when asked, records what it gave. */
+#include "host/root.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/parse.h"
+#include "host/text.h"
+
+#define TEXT_FILE_MAX (256u * 1024 * 1024)
+#define CONFIG_MAX    4096
+#define READ_ALL_MAX  (1024 * 1024)
+
+struct host_root {
+	int               fd;   /* the directory; -1 for a text host */
+	bool              machine;
+	struct text_host *text; /* owned; NULL for a directory */
+	struct text_host *record; /* owned; NULL unless recording */
+	bool              record_failed;
+	atomic_uint_fast64_t syscalls, config_dwords;
+};
+
+int host_root_open(struct host_root **ret, const char *dir, struct error *err)
+{
+	auto_(host_root_close) struct host_root *r = calloc(1, sizeof(*r));
+	struct stat ours, slash;
+
+	if (!r)
+		return error_set(err, -ENOMEM, "no memory");
+	r->fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (r->fd < 0)
+		return error_set(err, -errno, "cannot enter the root %s: %s", dir, strerror(errno));
+	r->machine = fstat(r->fd, &ours) == 0 && stat("/", &slash) == 0 && ours.st_dev == slash.st_dev &&
+		     ours.st_ino == slash.st_ino;
+	*ret = steal(r);
+	return 0;
+}
+
+int host_root_parse_text(struct host_root **ret, const char *text, size_t len, const char *name,
+			 struct error *err)
+{
+	auto_(host_root_close) struct host_root *r = calloc(1, sizeof(*r));
+	int e;
+
+	if (!r)
+		return error_set(err, -ENOMEM, "no memory");
+	r->fd = -1;
+	e = text_host_parse(&r->text, text, len, name, err);
+	if (e < 0)
+		return e;
+	*ret = steal(r);
+	return 0;
+}
+
+int host_root_open_text(struct host_root **ret, const char *file, struct error *err)
+{
+	autofree char *text = NULL;
+	size_t len;
+	int r = file_read(&text, &len, file, TEXT_FILE_MAX);
+
+	if (r < 0)
+		return error_set(err, r, "cannot read the text host %s: %s", file, strerror(-r));
+	return host_root_parse_text(ret, text, len, file, err);
+}
+
+struct host_root *host_root_close(struct host_root *r)
+{
+	if (r) {
+		if (r->fd >= 0)
+			(void)close(r->fd);
+		text_host_free(r->text);
+		text_host_free(r->record);
+		free(r);
+	}
+	return NULL;
+}
+
+bool host_root_is_machine(const struct host_root *r)
+{
+	return r->machine;
+}
+
+struct host_stats host_root_stats(const struct host_root *r)
+{
+	return (struct host_stats){ .syscalls = r->syscalls, .config_dwords = r->config_dwords };
+}
+
+static void record(struct host_root *r, const struct text_entry *e)
+{
+	if (r->record && text_host_add(r->record, e) < 0)
+		r->record_failed = true;
+}
+
+int host_record_start(struct host_root *r, struct error *err)
+{
+	r->record = text_host_new();
+	return r->record ? 0 : error_set(err, -ENOMEM, "no memory for a dump");
+}
+
+char *host_record_text(struct host_root *r, const char *comment)
+{
+	return r->record && !r->record_failed ? text_host_render(r->record, comment) : NULL;
+}
+
+/* ---- paths -------------------------------------------------------------------------------------- */
+
+static int path_make(char path[HOST_PATH_MAX], const char *fmt, va_list ap)
+{
+	int n = vsnprintf(path, HOST_PATH_MAX, fmt, ap);
+
+	return n > 0 && n < HOST_PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+#define PATH_OF(path, fmt)                              \
+	({                                              \
+		va_list ap_;                            \
+		int n_;                                 \
+		va_start(ap_, fmt);                     \
+		n_ = path_make(path, fmt, ap_);         \
+		va_end(ap_);                            \
+		n_;                                     \
+	})
+
+/* openat2(2): nothing in a fixture can lead out of it. EAGAIN: a rename raced with the walk. */
+static int root_open(struct host_root *r, const char *path, uint64_t flags)
+{
+	struct open_how how = { .flags = flags | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT };
+	int fd, tries = 8;
+
+	do {
+		r->syscalls++;
+		fd = (int)syscall(SYS_openat2, r->fd, path, &how, sizeof(how));
+	} while (fd < 0 && (errno == EINTR || (errno == EAGAIN && --tries)));
+	return fd < 0 ? -errno : fd;
+}
+
+/* ---- files -------------------------------------------------------------------------------------- */
+
+static int dir_read(struct host_root *r, char *buf, size_t size, size_t *len, const char *path)
+{
+	autoclose int fd = root_open(r, path, O_RDONLY | O_NOCTTY);
+	size_t n = 0;
+
+	if (fd < 0)
+		return fd;
+	r->syscalls++; /* close */
+	while (n < size) {
+		ssize_t got = read(fd, buf + n, size - n);
+
+		r->syscalls++;
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -errno;
+		n += (size_t)got;
+		/* sysfs gives a whole attribute in one read; a short read is its end (fs/kernfs/file.c) */
+		if (got == 0 || (size_t)got < size / 2)
+			break;
+	}
+	*len = n;
+	return 0;
+}
+
+static int text_read(struct host_root *r, char *buf, size_t size, size_t *len, const char *path)
+{
+	const struct text_entry *e = text_host_find(r->text, path);
+	size_t n;
+
+	if (!e)
+		return -ENOENT;
+	if (e->type != TEXT_FILE)
+		return e->type == TEXT_DIR ? -EISDIR : -EINVAL;
+	n = strlen(e->value);
+	*len = n < size ? n : size;
+	memcpy(buf, e->value, *len);
+	return 0;
+}
+
+/* Text up to a NUL byte, without its final newline. -EFBIG if it was cut; buf then has its beginning. */
+static int read_path(struct host_root *r, char *buf, size_t size, const char *path)
+{
+	size_t len = 0;
+	int e = r->text ? text_read(r, buf, size, &len, path) : dir_read(r, buf, size, &len, path);
+	bool cut = len == size;
+
+	if (e < 0)
+		return e;
+	len -= cut;
+	buf[len] = '\0';
+	len = strlen(buf);
+	if (!r->text && len && buf[len - 1] == '\n' && !cut) /* a text host has it without already */
+		buf[len - 1] = '\0';
+	record(r, &(struct text_entry){ .path = path, .type = TEXT_FILE, .value = buf });
+	return cut ? -EFBIG : 0;
+}
+
+int host_read(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
+{
+	char path[HOST_PATH_MAX];
+	int e = PATH_OF(path, fmt);
+
+	return e < 0 ? e : read_path(r, buf, size, path);
+}
+
+int host_read_all(struct host_root *r, char **ret, struct arena *arena, const char *fmt, ...)
+{
+	autofree char *buf = NULL;
+	char path[HOST_PATH_MAX];
+	size_t size = 4096;
+	int e = PATH_OF(path, fmt);
+
+	while (e == 0 || (e == -EFBIG && size < READ_ALL_MAX)) {
+		free(buf);
+		buf = malloc(size *= 4);
+		if (!buf)
+			return -ENOMEM;
+		e = read_path(r, buf, size, path);
+		if (e == 0)
+			break;
+	}
+	if (e < 0)
+		return e;
+	*ret = arena_strdup(arena, buf);
+	return *ret ? 0 : -ENOMEM;
+}
+
+int host_read_uint(struct host_root *r, uint64_t *ret, int base, uint64_t max, const char *fmt, ...)
+{
+	char path[HOST_PATH_MAX], buf[64];
+	int e = PATH_OF(path, fmt);
+
+	if (e == 0)
+		e = read_path(r, buf, sizeof(buf), path);
+	if (e < 0)
+		return e == -EFBIG ? -EINVAL : e;
+	return parse_uint(ret, buf, base, max);
+}
+
+int host_write(struct host_root *r, const char *value, const char *fmt, ...)
+{
+	char path[HOST_PATH_MAX];
+	autoclose int fd = -1;
+	size_t len = strlen(value);
+	ssize_t n;
+	int e = PATH_OF(path, fmt);
+
+	if (e < 0)
+		return e;
+	if (r->text)
+		return -EROFS;
+	fd = root_open(r, path, O_WRONLY | O_TRUNC | O_NOCTTY);
+	if (fd < 0)
+		return fd;
+	r->syscalls += 2;
+	n = write(fd, value, len); /* one call: each write(2) is one store() of the attribute */
+	if (n < 0)
+		return -errno;
+	return (size_t)n == len ? 0 : -EIO;
+}
+
+/* ---- links and directories ---------------------------------------------------------------------- */
+
+static int dir_link(struct host_root *r, char *buf, size_t size, const char *path)
+{
+	autoclose int fd = -1;
+	ssize_t n;
+
+	/* the link itself must be opened: its parent may lie behind other links of the fixture */
+	fd = root_open(r, path, O_PATH | O_NOFOLLOW);
+	if (fd < 0)
+		return fd;
+	r->syscalls += 2;
+	n = readlinkat(fd, "", buf, size);
+	if (n < 0)
+		return errno == ENOENT ? -EINVAL : -errno; /* ENOENT: not a link (readlink(2), empty path) */
+	if ((size_t)n == size)
+		return -ENAMETOOLONG;
+	buf[n] = '\0';
+	return 0;
+}
+
+static int text_link(struct host_root *r, char *buf, size_t size, const char *path)
+{
+	const struct text_entry *e = text_host_find(r->text, path);
+	size_t at;
+
+	if (e && e->type == TEXT_LINK) {
+		if (strlen(e->value) >= size)
+			return -ENAMETOOLONG;
+		(void)strcpy(buf, e->value);
+		return 0;
+	}
+	if (e)
+		return -EINVAL;
+	at = text_host_from(r->text, path); /* a directory that only its entries show is no link either */
+	while (at < r->text->n && strncmp(r->text->entry[at].path, path, strlen(path)) == 0)
+		if (r->text->entry[at++].path[strlen(path)] == '/')
+			return -EINVAL;
+	return -ENOENT;
+}
+
+int host_link(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
+{
+	char path[HOST_PATH_MAX];
+	int e = PATH_OF(path, fmt);
+
+	if (e == 0)
+		e = r->text ? text_link(r, buf, size, path) : dir_link(r, buf, size, path);
+	if (e == 0)
+		record(r, &(struct text_entry){ .path = path, .type = TEXT_LINK, .value = buf });
+	return e;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int names_add(struct host_names *names, size_t *size, struct arena *arena, const char *name, size_t len)
+{
+	char *copy;
+
+	if (names->n == *size) {
+		size_t more = *size ? *size * 2 : 64;
+		const char **p = arena_array(arena, more, sizeof(*p));
+
+		if (!p)
+			return -ENOMEM;
+		if (names->n)
+			memcpy(p, names->name, names->n * sizeof(*p));
+		names->name = p;
+		*size = more;
+	}
+	copy = arena_alloc(arena, len + 1);
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, name, len);
+	names->name[names->n++] = copy;
+	return 0;
+}
+
+static int dir_list(struct host_root *r, struct host_names *names, struct arena *arena, const char *path)
+{
+	int fd = root_open(r, path, O_RDONLY | O_DIRECTORY), e = 0;
+	struct dirent *d;
+	size_t size = 0;
+	DIR *dir;
+
+	if (fd < 0)
+		return fd;
+	dir = fdopendir(fd);
+	if (!dir) {
+		e = -errno;
+		(void)close(fd);
+		return e;
+	}
+	r->syscalls += 3; /* fstat of fdopendir, a getdents that says the end, close */
+	while (e == 0 && (errno = 0, d = readdir(dir))) {
+		if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
+			e = names_add(names, &size, arena, d->d_name, strlen(d->d_name));
+	}
+	if (e == 0 && errno)
+		e = -errno;
+	r->syscalls += 1 + names->n / 1000; /* getdents64 with glibc's 32 KiB buffer */
+	(void)closedir(dir);
+	return e;
+}
+
+static int text_list(struct host_root *r, struct host_names *names, struct arena *arena, const char *path)
+{
+	const struct text_entry *self = text_host_find(r->text, path);
+	char prefix[HOST_PATH_MAX + 1];
+	size_t n = strlen(path) + 1, size = 0, i;
+
+	if (self && self->type != TEXT_DIR)
+		return -ENOTDIR;
+	(void)snprintf(prefix, sizeof(prefix), "%s/", path);
+	i = text_host_from(r->text, prefix);
+	if (!self && (i == r->text->n || strncmp(r->text->entry[i].path, prefix, n) != 0))
+		return -ENOENT;
+	for (; i < r->text->n && strncmp(r->text->entry[i].path, prefix, n) == 0; i++) {
+		const char *name = r->text->entry[i].path + n;
+		size_t len = strcspn(name, "/");
+		const char *last = names->n ? names->name[names->n - 1] : NULL;
+		int e = 0;
+
+		/* "a/x", "a-b/y" and "a/z" sort so that a name's entries may be apart by others */
+		if (!last || strlen(last) != len || memcmp(last, name, len) != 0)
+			e = names_add(names, &size, arena, name, len);
+		if (e < 0)
+			return e;
+	}
+	return 0;
+}
+
+/* A dump must show what a listing showed: links and directories that nobody reads for themselves. */
+static void record_names(struct host_root *r, const char *path, const struct host_names *names)
+{
+	char child[HOST_PATH_MAX], target[HOST_PATH_MAX];
+
+	record(r, &(struct text_entry){ .path = path, .type = TEXT_DIR });
+	for (size_t i = 0; i < names->n; i++) {
+		int fd, e;
+
+		if (snprintf(child, sizeof(child), "%s/%s", path, names->name[i]) >= (int)sizeof(child))
+			continue;
+		e = r->text ? text_link(r, target, sizeof(target), child) : dir_link(r, target, sizeof(target), child);
+		if (e == 0) {
+			record(r, &(struct text_entry){ .path = child, .type = TEXT_LINK, .value = target });
+			continue;
+		}
+		fd = r->text ? -1 : root_open(r, child, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+		if (fd >= 0 || (r->text && !text_host_find(r->text, child)))
+			record(r, &(struct text_entry){ .path = child, .type = TEXT_DIR });
+		if (fd >= 0)
+			(void)close(fd);
+	}
+}
+
+int host_list(struct host_root *r, struct host_names *ret, struct arena *arena, const char *fmt, ...)
+{
+	struct host_names names = { 0 };
+	char path[HOST_PATH_MAX];
+	size_t n = 0;
+	int e = PATH_OF(path, fmt);
+
+	if (e == 0)
+		e = r->text ? text_list(r, &names, arena, path) : dir_list(r, &names, arena, path);
+	if (e < 0)
+		return e;
+	if (names.n)
+		qsort(names.name, names.n, sizeof(*names.name), by_name);
+	for (size_t i = 0; i < names.n; i++)
+		if (n == 0 || strcmp(names.name[n - 1], names.name[i]) != 0)
+			names.name[n++] = names.name[i];
+	names.n = n;
+	if (r->record)
+		record_names(r, path, &names);
+	*ret = names;
+	return 0;
+}
+
+/* ---- config space ------------------------------------------------------------------------------- */
+
+static int config_record(struct host_config *c, const char *path)
+{
+	uint8_t buf[CONFIG_MAX];
+	size_t len = 0;
+	int e = host_config_all(c, buf, &len);
+
+	if (e == 0)
+		record(c->root, &(struct text_entry){ .path = path, .type = TEXT_BYTES, .bytes = buf, .len = len });
+	return e;
+}
+
+int host_config_open(struct host_config *ret, struct host_root *r, const char *fmt, ...)
+{
+	struct host_config c = { .root = r, .fd = -1 };
+	char path[HOST_PATH_MAX];
+	int e = PATH_OF(path, fmt);
+
+	if (e < 0)
+		return e;
+	if (r->text) {
+		const struct text_entry *t = text_host_find(r->text, path);
+
+		if (!t || t->type != TEXT_BYTES)
+			return t ? -EINVAL : -ENOENT;
+		c.text = t;
+	} else {
+		c.fd = root_open(r, path, O_RDONLY | O_NOCTTY);
+		if (c.fd < 0)
+			return c.fd;
+	}
+	if (r->record)
+		(void)config_record(&c, path); /* what cannot be read is missing in the dump, as here */
+	*ret = c;
+	return 0;
+}
+
+int host_config_dword(struct host_config *c, uint16_t off, uint32_t *ret)
+{
+	uint8_t b[4];
+
+	if (c->text) {
+		const struct text_entry *t = c->text;
+
+		if ((size_t)off + 4 > t->len)
+			return -ENODATA;
+		memcpy(b, t->bytes + off, 4);
+	} else {
+		ssize_t n = pread(c->fd, b, 4, off);
+
+		c->root->syscalls++;
+		if (n != 4)
+			return n < 0 ? -errno : -ENODATA;
+	}
+	c->root->config_dwords++;
+	*ret = (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+	return 0;
+}
+
+int host_config_all(struct host_config *c, uint8_t buf[CONFIG_MAX], size_t *len)
+{
+	size_t n = 0;
+
+	if (c->text) {
+		const struct text_entry *t = c->text;
+
+		memcpy(buf, t->bytes, *len = t->len);
+		return 0;
+	}
+	while (n < CONFIG_MAX) {
+		ssize_t got = pread(c->fd, buf + n, CONFIG_MAX - n, (off_t)n);
+
+		c->root->syscalls++;
+		if (got < 0 && errno != EINTR)
+			return -errno;
+		if (got == 0)
+			break;
+		n += got > 0 ? (size_t)got : 0;
+	}
+	c->root->config_dwords += n / 4;
+	*len = n;
+	return 0;
+}
+
+void host_config_close(struct host_config *c)
+{
+	if (c->fd >= 0) {
+		(void)close(c->fd);
+		c->root->syscalls++;
+	}
+	c->fd = -1;
+}

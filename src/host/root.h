@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* host/root — the only door to a machine's files: a directory (normally /), or a text host (sys.txt).
+ *
+ * Paths are relative ("sys/bus/pci/devices"), made from a format. A directory is entered with
+ * openat2(RESOLVE_IN_ROOT), so no symlink of a fixture leaves it. A text host is read-only and does not
+ * follow symlinks inside paths: use real paths ("sys/devices/..."), as host/pci.c does. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/auto.h"
+
+struct arena;
+struct error;
+struct host_root; /* opaque */
+
+#define HOST_PATH_MAX 1024
+
+struct host_stats {
+	uint64_t syscalls;      /* open, read, readlink, getdents, close made through this root */
+	uint64_t config_dwords; /* config space dwords read: the cost that counts on real hardware */
+};
+
+int host_root_open(struct host_root **ret, const char *dir, struct error *err);
+int host_root_open_text(struct host_root **ret, const char *file, struct error *err);
+/* Takes the text itself (for tests and fuzzers); name is for errors. */
+int host_root_parse_text(struct host_root **ret, const char *text, size_t len, const char *name,
+			 struct error *err);
+struct host_root *host_root_close(struct host_root *r); /* NULL is fine; returns NULL */
+AUTO_DEFINE(struct host_root *, host_root_close);
+
+bool host_root_is_machine(const struct host_root *r); /* the root is "/": modules may be loaded for it */
+struct host_stats host_root_stats(const struct host_root *r);
+
+/* The whole text file without its final newline, NUL-terminated. -errno (-ENOENT: it is not there);
+ * -EFBIG if it does not fit into size. Embedded NUL bytes end the text. */
+int host_read(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+/* As host_read, of any length up to 1 MiB, in the arena. */
+int host_read_all(struct host_root *r, char **ret, struct arena *arena, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+/* One number and nothing else; base 10 or 16. -EINVAL, -ERANGE as parse_uint. */
+int host_read_uint(struct host_root *r, uint64_t *ret, int base, uint64_t max, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
+/* The target of a symbolic link, as it stands there. */
+int host_link(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+struct host_names {
+	const char **name; /* sorted bytewise, without . and .. */
+	size_t       n;
+};
+int host_list(struct host_root *r, struct host_names *ret, struct arena *arena, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* Config space of one function, opened once and read by aligned dwords. */
+struct host_config {
+	struct host_root *root; /* borrowed */
+	int               fd;   /* of a directory root; -1 */
+	const void       *text; /* of a text root; borrowed */
+};
+int  host_config_open(struct host_config *ret, struct host_root *r, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+int  host_config_dword(struct host_config *c, uint16_t off, uint32_t *ret); /* -ENODATA beyond what can be read */
+int  host_config_all(struct host_config *c, uint8_t buf[4096], size_t *len); /* for dumps */
+void host_config_close(struct host_config *c);
+
+/* Writes value in one write(2). For act/ only. -EROFS on a text host. */
+int host_write(struct host_root *r, const char *value, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* While a recorder is set, everything that is read through r is remembered; host_record_text() renders
+ * it as a text host, sorted. Config spaces are then read whole, so that a dump holds all of them. */
+int   host_record_start(struct host_root *r, struct error *err);
+char *host_record_text(struct host_root *r, const char *comment); /* NULL: no memory; the caller frees */

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Config space bytes from anywhere: the walk ends, within a bounded number of reads. */
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+
+#include "host/pcicap.h"
+
+struct space {
+	const uint8_t *b;
+	size_t         len;
+	unsigned       reads;
+};
+
+static int read_space(void *self, uint16_t off, uint32_t *ret)
+{
+	struct space *s = self;
+
+	assert(++s->reads < 64 + 1024 * 8);
+	if ((size_t)off + 4 > s->len)
+		return -ENODATA;
+	*ret = (uint32_t)s->b[off] | (uint32_t)s->b[off + 1] << 8 | (uint32_t)s->b[off + 2] << 16 |
+	       (uint32_t)s->b[off + 3] << 24;
+	return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct space s = { .b = data, .len = size < 4096 ? size : 4096 };
+	struct pcicap c;
+
+	pcicap_walk(&c, read_space, &s);
+	assert(c.link_cap.speed <= 6 && c.link_now.width <= 32);
+	return 0;
+}
