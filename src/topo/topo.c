@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Builds the graph: parents by BDF, children in BDF order, the nearest switch above each function. The
+ * result is checked in full before anyone sees it, and never changes after that. */
+#include "topo/topo.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/strtab.h"
+#include "host/inventory.h"
+
+struct topo {
+	atomic_uint       refs;
+	uint64_t          generation;
+	struct inventory *inv; /* owned */
+	struct topo_node *node;
+	uint32_t          n;
+	struct arena      arena;
+};
+
+static const char *const class_names[TOPO_CLASS_MAX_] = {
+	[TOPO_SELF] = "X",     [TOPO_PIX] = "PIX", [TOPO_PXB] = "PXB",     [TOPO_PHB] = "PHB",
+	[TOPO_NODE] = "NODE", [TOPO_SYS] = "SYS", [TOPO_UNKNOWN] = "?",
+};
+
+const char *topo_class_text(enum topo_class c)
+{
+	return strtab_text(class_names, TOPO_CLASS_MAX_, (int)c);
+}
+
+int topo_class_parse(const char *text)
+{
+	int c = strtab_find(class_names, TOPO_CLASS_MAX_, text);
+
+	return c >= TOPO_PIX && c <= TOPO_SYS ? c : -1;
+}
+
+struct topo *topo_ref(struct topo *t)
+{
+	atomic_fetch_add(&t->refs, 1);
+	return t;
+}
+
+struct topo *topo_unref(struct topo *t)
+{
+	if (t && atomic_fetch_sub(&t->refs, 1) == 1) {
+		host_inventory_free(t->inv);
+		arena_done(&t->arena);
+		free(t);
+	}
+	return NULL;
+}
+
+uint64_t topo_generation(const struct topo *t)
+{
+	return t->generation;
+}
+
+const struct inventory *topo_inventory(const struct topo *t)
+{
+	return t->inv;
+}
+
+size_t topo_count(const struct topo *t)
+{
+	return t->n;
+}
+
+const struct topo_node *topo_at(const struct topo *t, uint32_t i)
+{
+	assert(i < t->n);
+	return &t->node[i];
+}
+
+uint32_t topo_find(const struct topo *t, struct bdf bdf)
+{
+	const struct host_function *fn = host_function_find(t->inv, bdf);
+
+	return fn ? (uint32_t)(fn - t->inv->fn) : TOPO_NONE;
+}
+
+#define DEPTH_MAX 256 /* a PCI domain has 256 buses, so no chain of bridges is longer */
+
+static int link_parents(struct topo *t)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < t->n && r == 0; i++) {
+		struct topo_node *node = &t->node[i];
+
+		node->fn = &t->inv->fn[i];
+		node->parent = bdf_is_none(node->fn->parent) ? TOPO_NONE : topo_find(t, node->fn->parent);
+		if (node->parent == TOPO_NONE && !bdf_is_none(node->fn->parent))
+			r = host_finding_add(t->inv, "topo.parent-missing", node->fn->bdf,
+					     "the bridge above it is not among the PCI functions");
+	}
+	return r;
+}
+
+/* A hostile tree must not make a loop: whoever's chain of parents does not end is cut off. */
+static int cut_loops(struct topo *t)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < t->n && r == 0; i++) {
+		uint32_t up = t->node[i].parent;
+
+		for (unsigned steps = 0; up != TOPO_NONE && steps < DEPTH_MAX; steps++)
+			up = t->node[up].parent;
+		if (up == TOPO_NONE)
+			continue;
+		t->node[i].parent = TOPO_NONE;
+		r = host_finding_add(t->inv, "topo.parent-loop", t->node[i].fn->bdf,
+				     "the bridges above it form a loop, or a chain longer than %d", DEPTH_MAX);
+	}
+	return r;
+}
+
+static void settle(struct topo *t)
+{
+	for (uint32_t i = 0; i < t->n; i++)
+		t->node[i].first_child = t->node[i].next_sibling = t->node[i].usp = TOPO_NONE;
+	for (uint32_t i = t->n; i-- > 0;) { /* backwards, so that lists come out in BDF order */
+		struct topo_node *node = &t->node[i];
+
+		if (node->parent == TOPO_NONE)
+			continue;
+		node->next_sibling = t->node[node->parent].first_child;
+		t->node[node->parent].first_child = i;
+	}
+	for (uint32_t i = 0; i < t->n; i++) {
+		struct topo_node *node = &t->node[i];
+
+		for (uint32_t up = node->parent; up != TOPO_NONE; up = t->node[up].parent) {
+			node->depth++;
+			if (node->usp == TOPO_NONE && t->node[up].fn->kind == HOST_USP)
+				node->usp = up;
+		}
+	}
+}
+
+static void verify(const struct topo *t)
+{
+	for (uint32_t i = 0; i < t->n; i++) {
+		const struct topo_node *node = &t->node[i];
+
+		assert(i == 0 || bdf_cmp(t->node[i - 1].fn->bdf, node->fn->bdf) < 0);
+		assert(node->parent == TOPO_NONE || node->parent < t->n);
+		assert(node->depth == (node->parent == TOPO_NONE ? 0 : t->node[node->parent].depth + 1));
+		for (uint32_t c = node->first_child; c != TOPO_NONE; c = t->node[c].next_sibling)
+			assert(t->node[c].parent == i);
+	}
+}
+
+int topo_build(struct topo **ret, struct inventory *inv, uint64_t generation, struct error *err)
+{
+	auto_(topo_unref) struct topo *t = calloc(1, sizeof(*t));
+	int r;
+
+	if (!t)
+		return error_set(err, -ENOMEM, "no memory for a topology");
+	t->refs = 1;
+	t->generation = generation;
+	t->n = (uint32_t)inv->nfn;
+	t->node = arena_array(&t->arena, inv->nfn, sizeof(*t->node));
+	if (!t->node)
+		return error_set(err, -ENOMEM, "no memory for a topology of %zu functions", inv->nfn);
+	t->inv = inv;
+	r = link_parents(t);
+	if (r == 0)
+		r = cut_loops(t);
+	if (r < 0) {
+		t->inv = NULL; /* still the caller's */
+		return error_set(err, r, "no memory for a topology");
+	}
+	settle(t);
+	verify(t);
+	*ret = steal(t);
+	return 0;
+}
+
+/* ---- path classes ------------------------------------------------------------------------------- */
+
+static uint32_t common_bridge(const struct topo *t, uint32_t a, uint32_t b)
+{
+	while (a != b) {
+		if (t->node[a].depth < t->node[b].depth) {
+			uint32_t swap = a;
+
+			a = b;
+			b = swap;
+		}
+		a = t->node[a].parent;
+		if (a == TOPO_NONE)
+			return TOPO_NONE;
+	}
+	return a;
+}
+
+/* Switches (upstream ports) on the way from `from` up to and including `top`; unknown bridges count into
+ * *unknown: without the PCIe type nobody can say which ports make up one switch. */
+static unsigned switches_up(const struct topo *t, uint32_t from, uint32_t top, bool with_top, bool *unknown)
+{
+	unsigned n = 0;
+
+	for (uint32_t i = t->node[from].parent; i != TOPO_NONE; i = t->node[i].parent) {
+		if (i == top && !with_top)
+			break;
+		n += t->node[i].fn->kind == HOST_USP;
+		*unknown = *unknown || t->node[i].fn->cap.pcie == HOST_UNKNOWN;
+		if (i == top)
+			break;
+	}
+	return n;
+}
+
+static enum topo_class across_hosts(const struct topo *t, const struct host_function *a, const struct host_function *b)
+{
+	int na = a->numa_node, nb = b->numa_node;
+
+	if (t->inv->nnodes == 1) /* -1 is what firmware without SRAT says; with one node there is no other */
+		return TOPO_NODE;
+	if (na < 0 || nb < 0)
+		return TOPO_UNKNOWN;
+	return na == nb ? TOPO_NODE : TOPO_SYS;
+}
+
+enum topo_class topo_path(const struct topo *t, uint32_t a, uint32_t b)
+{
+	const struct topo_node *na = topo_at(t, a), *nb = topo_at(t, b);
+	bool unknown = false;
+	uint32_t top;
+	unsigned n;
+
+	if (a == b)
+		return TOPO_SELF;
+	top = common_bridge(t, a, b);
+	if (top == TOPO_NONE) {
+		if (!*na->fn->root_bus || !*nb->fn->root_bus)
+			return TOPO_UNKNOWN;
+		if (strcmp(na->fn->root_bus, nb->fn->root_bus) == 0)
+			return TOPO_PHB;
+		return across_hosts(t, na->fn, nb->fn);
+	}
+	if (top == a || top == b || (na->parent == top && nb->parent == top))
+		return TOPO_PIX; /* one bridge, or a bridge and what is below it */
+	n = switches_up(t, a, top, true, &unknown) + switches_up(t, b, top, false, &unknown);
+	return unknown ? TOPO_UNKNOWN : n <= 1 ? TOPO_PIX : TOPO_PXB;
+}

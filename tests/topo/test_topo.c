@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The topology of real machines: kinds, parents, path classes; and hostile trees. */
+#include "support.h"
+
+static unsigned count(const struct topo *t, enum host_kind k)
+{
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < topo_count(t); i++)
+		n += topo_at(t, i)->fn->kind == k;
+	return n;
+}
+
+static void xe9680_has_its_parts(void **state)
+{
+	struct topo *t = test_topo_host("xe9680");
+	const struct host_function *gpu = topo_at(t, test_at(t, "0000:4c:00.0"))->fn;
+	const struct host_function *dsp = topo_at(t, test_at(t, "0000:4a:01.0"))->fn;
+
+	(void)state;
+	assert_int_equal(topo_count(t), 102);
+	assert_int_equal(count(t, HOST_GPU), 8);
+	assert_int_equal(count(t, HOST_NIC), 12); /* 8 ConnectX-7 and 2 dual-port ConnectX-6 Dx */
+	assert_int_equal(count(t, HOST_NVSWITCH), 4);
+	assert_int_equal(count(t, HOST_NVME), 8);
+	assert_int_equal(count(t, HOST_USP), 9);
+	assert_int_equal(gpu->numa_node, 0);
+	assert_string_equal(gpu->driver, "nvidia");
+	assert_int_equal(gpu->link_now.speed, 5);
+	assert_int_equal(gpu->link_now.width, 16);
+	assert_int_equal(gpu->cap.sriov.total, 32);
+	assert_int_equal(gpu->cap.ats.known, HOST_ABSENT);
+	assert_true(gpu->iommu_group >= 0);
+	assert_int_equal(dsp->cap.acs.cap, 0x5f);
+	assert_int_equal(dsp->cap.acs.ctl, 0x1d);
+	assert_true(bdf_eq(gpu->parent, dsp->bdf));
+	assert_int_equal(topo_inventory(t)->nfindings, 0);
+	topo_unref(t);
+}
+
+static void xe9680_without_iommu_has_no_groups(void **state)
+{
+	struct topo *t = test_topo_host("xe9680-iommu-off");
+
+	(void)state;
+	for (uint32_t i = 0; i < topo_count(t); i++)
+		assert_int_equal(topo_at(t, i)->fn->iommu_group, -1);
+	assert_true(topo_inventory(t)->iommu_known);
+	assert_int_equal(topo_inventory(t)->iommu_units, 0);
+	topo_unref(t);
+}
+
+static void path_classes(void **state)
+{
+	static const struct {
+		const char     *a, *b;
+		enum topo_class want;
+	} cases[] = {
+		{ "0000:4c:00.0", "0000:4c:00.0", TOPO_SELF },
+		{ "0000:4c:00.0", "0000:4d:00.0", TOPO_PIX },  /* GPU and ConnectX-7 of one PEX switch */
+		{ "0000:1b:00.0", "0000:1b:00.1", TOPO_PIX },  /* two functions of one device */
+		{ "0000:4a:01.0", "0000:4c:00.0", TOPO_PIX },  /* a port and what is below it */
+		{ "0000:4c:00.0", "0000:5d:00.0", TOPO_NODE }, /* two host bridges of node 0 */
+		{ "0000:4c:00.0", "0000:9b:00.0", TOPO_SYS },
+		{ "0000:01:00.0", "0000:02:00.0", TOPO_PHB },  /* two root ports of one host bridge */
+	};
+	struct topo *t = test_topo_host("xe9680");
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		uint32_t a = test_at(t, cases[i].a), b = test_at(t, cases[i].b);
+
+		assert_string_equal(topo_class_text(topo_path(t, a, b)), topo_class_text(cases[i].want));
+		assert_int_equal(topo_path(t, b, a), cases[i].want);
+	}
+	topo_unref(t);
+}
+
+#define DEV(chain, bdf, extra)                                                          \
+	"sys/bus/pci/devices/" bdf " -> ../../../devices/" chain bdf "\n"               \
+	"sys/devices/" chain bdf "/uevent\tPCI_CLASS=60400\\nPCI_ID=1234:5678\n" extra
+
+static void hostile_trees_end(void **state)
+{
+	/* 02 says it is below 01, 01 says it is below 02; 03's parent is not there */
+	struct topo *t = test_topo_text(TEXT_MAGIC_LINE
+		DEV("pci0000:00/0000:02:00.0/", "0000:01:00.0", "")
+		DEV("pci0000:00/0000:01:00.0/", "0000:02:00.0", "")
+		DEV("pci0000:00/0000:09:00.0/", "0000:03:00.0", ""));
+	const struct inventory *inv = topo_inventory(t);
+	bool loop = false, missing = false;
+
+	(void)state;
+	for (size_t i = 0; i < inv->nfindings; i++) {
+		loop = loop || strcmp(inv->finding[i].id, "topo.parent-loop") == 0;
+		missing = missing || strcmp(inv->finding[i].id, "topo.parent-missing") == 0;
+	}
+	assert_true(loop && missing);
+	assert_int_equal(topo_count(t), 3);
+	topo_unref(t);
+}
+
+static void unknown_numa_is_unknown(void **state)
+{
+	struct topo *t = test_topo_text(TEXT_MAGIC_LINE
+		DEV("pci0000:00/", "0000:00:01.0", "")
+		DEV("pci0000:40/", "0000:40:01.0", "")
+		"sys/devices/system/node/node0/cpulist\t0\n"
+		"sys/devices/system/node/node1/cpulist\t1\n");
+	struct topo *one = test_topo_text(TEXT_MAGIC_LINE
+		DEV("pci0000:00/", "0000:00:01.0", "")
+		DEV("pci0000:40/", "0000:40:01.0", "")
+		"sys/devices/system/node/node0/cpulist\t0-1\n");
+
+	(void)state;
+	assert_int_equal(topo_path(t, 0, 1), TOPO_UNKNOWN);
+	assert_int_equal(topo_path(one, 0, 1), TOPO_NODE);
+	topo_unref(t);
+	topo_unref(one);
+}
+
+static void json_has_the_contract(void **state)
+{
+	struct topo *t = test_topo_host("xe9680");
+	json_object *o = topo_json(t), *nodes, *n, *v, *m;
+	static const char *const keys[] = { "bdf", "kind", "parent", "numa_node", "iommu_group", "driver" };
+
+	(void)state;
+	assert_non_null(o);
+	assert_true(json_object_object_get_ex(o, "generation", &v));
+	assert_true(json_object_object_get_ex(o, "nodes", &nodes));
+	assert_int_equal(json_object_array_length(nodes), 102);
+	n = json_object_array_get_idx(nodes, test_at(t, "0000:4c:00.0"));
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		assert_true(json_object_object_get_ex(n, keys[i], &v));
+	json_object_object_get_ex(n, "kind", &v);
+	assert_string_equal(json_object_get_string(v), "gpu");
+	assert_true(json_object_object_get_ex(o, "matrix", &m));
+	json_object_object_get_ex(m, "devices", &v);
+	assert_int_equal(json_object_array_length(v), 28);
+	json_object_put(o);
+	topo_unref(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(xe9680_has_its_parts),   cmocka_unit_test(xe9680_without_iommu_has_no_groups),
+		cmocka_unit_test(path_classes),           cmocka_unit_test(hostile_trees_end),
+		cmocka_unit_test(unknown_numa_is_unknown), cmocka_unit_test(json_has_the_contract),
+	};
+
+	return cmocka_run_group_tests_name("topo", tests, NULL, NULL);
+}
