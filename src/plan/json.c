@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Plans as JSON (docs/openapi.json). */
+#include <json-c/json.h>
+
+#include "base/json.h"
+#include "host/inventory.h"
+#include "plan/plan.h"
+
+static void add_bdf(struct json_out *o, const char *key, struct bdf b)
+{
+	char text[BDF_TEXT_MAX];
+
+	json_add_string(o, key, bdf_is_none(b) ? NULL : bdf_text(text, b));
+}
+
+static void add_reason_text(struct json_out *o, const struct plan_reason *r)
+{
+	struct arena a = { 0 };
+
+	json_add_string(o, "text", arena_printf(&a, "%s%s%s; needed: %s", r->device, *r->device ? ": " : "",
+						r->observed, r->needed));
+	arena_done(&a);
+}
+
+json_object *plan_reasons_json(const struct plan *p)
+{
+	json_object *a = json_object_new_array();
+	struct json_out all = { .obj = a, .failed = !a };
+
+	for (size_t i = 0; i < p->nreasons; i++) {
+		struct json_out r = json_out_new();
+
+		json_add_string(&r, "rule", p->reason[i].rule);
+		json_add_string(&r, "device", p->reason[i].device);
+		json_add_string(&r, "observed", p->reason[i].observed);
+		json_add_string(&r, "needed", p->reason[i].needed);
+		add_reason_text(&r, &p->reason[i]);
+		json_append_out(&all, a, &r);
+	}
+	return json_finish(&all);
+}
+
+static void add_gpus(struct json_out *o, const struct plan *p)
+{
+	json_object *a = json_object_new_array();
+
+	for (size_t i = 0; i < p->ngpus; i++) {
+		struct json_out g = json_out_new();
+
+		add_bdf(&g, "bdf", p->gpu[i]);
+		if (p->gpu_node[i] < 0)
+			json_add_string(&g, "numa_node", NULL);
+		else
+			json_add_int(&g, "numa_node", p->gpu_node[i]);
+		json_append_out(o, a, &g);
+	}
+	json_add(o, "gpus", a);
+}
+
+static void add_vfs(struct json_out *o, const struct plan *p)
+{
+	json_object *a = json_object_new_array();
+
+	for (size_t i = 0; i < p->nvfs; i++) {
+		const struct plan_vf *vf = &p->vf[i];
+		struct json_out v = json_out_new();
+
+		add_bdf(&v, "bdf", vf->bdf);
+		add_bdf(&v, "pf", vf->pf);
+		json_add_uint(&v, "index", vf->index);
+		add_bdf(&v, "gpu", vf->gpu);
+		json_add_string(&v, "path", bdf_is_none(vf->gpu) ? NULL : topo_class_text(vf->path));
+		json_add_bool(&v, "exists", vf->exists);
+		json_append_out(o, a, &v);
+	}
+	json_add(o, "vfs", a);
+}
+
+static void add_rest(struct json_out *o, const struct plan *p)
+{
+	json_object *companions = json_object_new_array(), *cells = json_object_new_array();
+
+	for (size_t i = 0; i < p->ncompanions; i++) {
+		struct json_out c = json_out_new();
+
+		add_bdf(&c, "bdf", p->companion[i].bdf);
+		add_bdf(&c, "of", p->companion[i].of);
+		json_append_out(o, companions, &c);
+	}
+	for (size_t i = 0; i < p->ncells; i++) {
+		struct json_out c = json_out_new();
+
+		json_add_int(&c, "host_node", p->cell[i].host_node);
+		json_add_uint(&c, "memory", p->cell[i].memory);
+		json_add_uint(&c, "vcpus", p->cell[i].vcpus);
+		json_append_out(o, cells, &c);
+	}
+	json_add(o, "companions", companions);
+	json_add(o, "cells", cells);
+}
+
+static void add_bundle(struct json_out *o, const struct plan *p)
+{
+	struct json_out b;
+
+	if (!p->fits) {
+		json_add_string(o, "bundle", NULL);
+		return;
+	}
+	b = json_out_new();
+	add_gpus(&b, p);
+	add_vfs(&b, p);
+	add_rest(&b, p);
+	json_add_string(&b, "worst_path", p->nvfs && p->ngpus ? topo_class_text(p->worst_path) : NULL);
+	json_add_string(&b, "gpu_path", p->ngpus > 1 ? topo_class_text(p->gpu_path) : NULL);
+	json_add_out(o, "bundle", &b);
+}
+
+static void add_steps(struct json_out *o, const struct plan *p)
+{
+	json_object *a = json_object_new_array();
+
+	for (size_t i = 0; i < p->nsteps; i++) {
+		struct json_out s = json_out_new();
+
+		json_add_string(&s, "id", plan_step_text(p->step[i].kind));
+		json_add_string(&s, "target", p->step[i].target);
+		json_add_string(&s, "from", p->step[i].from);
+		json_add_string(&s, "to", p->step[i].to);
+		json_append_out(o, a, &s);
+	}
+	json_add(o, "steps", a);
+}
+
+json_object *plan_json(const struct plan *p)
+{
+	struct json_out o = json_out_new();
+	json_object *reasons = plan_reasons_json(p);
+
+	o.failed = o.failed || !reasons;
+	json_add_bool(&o, "fits", p->fits);
+	json_add_uint(&o, "generation", p->generation);
+	json_add(&o, "reasons", reasons);
+	add_bundle(&o, p);
+	add_steps(&o, p);
+	json_add_string(&o, "domain_xml", p->domain_xml);
+	return json_finish(&o);
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* From a request to a plan: candidates, search, bundle, steps; or the reasons why there is none. */
+#include "plan/plan.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/strtab.h"
+#include "plan/place.h"
+
+static const char *const step_names[PLAN_STEP_MAX_] = {
+	[PLAN_STEP_VFIO] = "vfio",
+	[PLAN_STEP_VF_COUNT] = "vf-count",
+	[PLAN_STEP_BIND] = "bind",
+	[PLAN_STEP_DOMAIN] = "domain",
+};
+
+const char *plan_step_text(enum plan_step_kind k)
+{
+	return strtab_text(step_names, PLAN_STEP_MAX_, (int)k);
+}
+
+int plan_step_parse(const char *text)
+{
+	return strtab_find(step_names, PLAN_STEP_MAX_, text);
+}
+
+struct plan *plan_free(struct plan *p)
+{
+	if (p) {
+		arena_done(&p->arena);
+		free(p);
+	}
+	return NULL;
+}
+
+static const char *text_or_empty(const char *s)
+{
+	return s ? s : "";
+}
+
+void place_reason(struct plan *p, const char *rule, struct bdf device, const char *needed, const char *fmt, ...)
+{
+	struct plan_reason *r = &p->reason[p->nreasons];
+	char text[BDF_TEXT_MAX];
+	va_list ap;
+
+	if (p->nreasons == PLAN_REASONS_MAX)
+		return;
+	va_start(ap, fmt);
+	*r = (struct plan_reason){
+		.rule = rule,
+		.device = bdf_is_none(device) ? "" : text_or_empty(arena_strdup(&p->arena, bdf_text(text, device))),
+		.observed = text_or_empty(arena_vprintf(&p->arena, fmt, ap)),
+		.needed = needed,
+	};
+	va_end(ap);
+	p->nreasons++;
+}
+
+/* ---- why not ------------------------------------------------------------------------------------ */
+
+/* The IOMMU is off, or has no groups: nothing can be passed through, and one reason is enough. */
+static bool iommu_off(struct place *p)
+{
+	const struct inventory *inv = topo_inventory(p->in->topo);
+	const char *amd = strstr(inv->cpu_vendor, "AMD");
+
+	if (!p->in->request->gpus && !p->in->request->vfs)
+		return false;
+	for (size_t i = 0; i < inv->nfn; i++)
+		if (inv->fn[i].iommu_group >= 0)
+			return false;
+	place_reason(p->plan, "iommu.off", BDF_NONE,
+		     amd ? "AMD-Vi on in the BIOS, and iommu=pt on the kernel command line"
+			 : "VT-d on in the BIOS, and intel_iommu=on iommu=pt on the kernel command line; then a reboot",
+		     "no function of this host has an IOMMU group: the IOMMU is off");
+	return true;
+}
+
+static bool counts_short(struct place *p)
+{
+	const struct plan_request *req = p->in->request;
+	const struct inventory *inv = topo_inventory(p->in->topo);
+	uint64_t vfs = 0, want = req->vfs ? req->vfs : req->vfs_per_gpu * req->gpus;
+	unsigned gpus = 0;
+
+	for (size_t i = 0; i < inv->nfn; i++)
+		gpus += inv->fn[i].kind == HOST_GPU;
+	for (uint32_t n = 0; n < p->nnics; n++)
+		vfs += p->nic[n].nvfs;
+	if (p->ngpus < req->gpus)
+		place_reason(p->plan, "gpu.count", BDF_NONE, "fewer GPUs, or some given back",
+			     "%u of the host's %u GPUs can be given, %" PRIu64 " are wanted", p->ngpus, gpus, req->gpus);
+	if (vfs < want)
+		place_reason(p->plan, "vf.count", BDF_NONE, "fewer VFs, more VFs per NIC port, or some given back",
+			     "%" PRIu64 " VFs can be given, %" PRIu64 " are wanted", vfs, want);
+	return p->ngpus < req->gpus || vfs < want;
+}
+
+static void say_far(struct place *p)
+{
+	const char *max = topo_class_text(p->in->request->max_path);
+	uint64_t near = 0;
+
+	for (uint32_t g = 0; g < p->ngpus; g++) {
+		const struct host_function *fn = topo_at(p->in->topo, p->gpu[g].node)->fn;
+		enum topo_class c = p->gpu[g].nearest;
+
+		near += c <= p->in->request->max_path;
+		if (c > p->in->request->max_path && c != TOPO_UNKNOWN)
+			place_reason(p->plan, "path.too-far", fn->bdf,
+				     arena_printf(&p->plan->arena, "a path of %s or nearer", max),
+				     "its nearest free VF is at %s", topo_class_text(c));
+		else if (c == TOPO_UNKNOWN)
+			place_reason(p->plan, "path.unknown", fn->bdf, "a NIC whose place is known",
+				     "no free VF with a known path to it");
+	}
+	place_reason(p->plan, "bundle.none", BDF_NONE, "a farther max_path, fewer GPUs or VFs, or devices given back",
+		     "%" PRIu64 " of %u free GPUs have a free VF at %s or nearer, and no set of %" PRIu64 " with its VFs fits",
+		     near, p->ngpus, max, p->in->request->gpus);
+}
+
+/* No bundle, though there are enough devices: paths, required devices, or memory and CPUs. */
+static void say_why(struct place *p)
+{
+	struct place unbounded = *p;
+	struct plan_request wide = *p->in->request;
+	struct plan_input in = *p->in;
+	struct plan_cell cells[HOST_NODES_MAX];
+	struct error ignore = ERROR_INIT;
+	size_t ncells;
+
+	/* would it fit if memory and CPUs were no matter? then they are what is short */
+	wide.vcpus = wide.gpus + PLAN_VFS_MAX;
+	wide.memory = wide.vcpus << 20;
+	in.policy.memory_reserve = 0;
+	in.request = &wide;
+	in.policy.memory_reserve = 0;
+	unbounded.in = &in;
+	unbounded.visits = 0;
+	(void)place_search(&unbounded, &ignore); /* cut or not: found says what it found */
+	if (unbounded.found)
+		(void)place_cells(p, &unbounded.best, cells, &ncells, true);
+	else if (p->in->request->nrequire)
+		place_reason(p->plan, "require.apart", BDF_NONE, "other required devices, or a farther max_path",
+			     "the required devices are not free, too many, or too far from each other");
+	if (!unbounded.found && (p->in->request->vfs || p->in->request->vfs_per_gpu))
+		say_far(p);
+	if (p->plan->nreasons == 0)
+		place_reason(p->plan, "bundle.none", BDF_NONE, "a smaller request", "no bundle fits");
+}
+
+/* ---- the bundle --------------------------------------------------------------------------------- */
+
+static int by_bdf(const void *a, const void *b)
+{
+	return bdf_cmp(*(const struct bdf *)a, *(const struct bdf *)b);
+}
+
+static void take_vfs(struct place *p)
+{
+	const struct place_choice *c = &p->best;
+	struct plan *plan = p->plan;
+	uint16_t next[PLACE_NICS_MAX] = { 0 };
+
+	for (uint32_t v = 0; v < c->nvfs; v++) {
+		const struct place_nic *nic = &p->nic[c->vf_nic[v]];
+		bool has_gpu = c->vf_gpu[v] != 0xff;
+		uint16_t k = next[c->vf_nic[v]]++;
+
+		plan->vf[plan->nvfs++] = (struct plan_vf){
+			.bdf = nic->vf[k],
+			.pf = topo_at(p->in->topo, nic->node)->fn->bdf,
+			.index = nic->index[k],
+			.gpu = has_gpu ? plan->gpu[c->vf_gpu[v]] : BDF_NONE,
+			.path = has_gpu ? (enum topo_class)p->path[c->gpu[c->vf_gpu[v]]][c->vf_nic[v]] : TOPO_SELF,
+			.exists = nic->exists,
+		};
+	}
+}
+
+/* Other functions of a GPU's device that share its group: they go along, in the same slot. */
+static int take_companions(struct place *p)
+{
+	const struct inventory *inv = topo_inventory(p->in->topo);
+	struct plan *plan = p->plan;
+
+	plan->companion = arena_array(&plan->arena, plan->ngpus * 8, sizeof(*plan->companion));
+	for (size_t g = 0; g < plan->ngpus && plan->companion; g++) {
+		const struct host_function *gpu = host_function_find(inv, plan->gpu[g]);
+
+		for (unsigned f = 0; f < 8; f++) {
+			struct bdf b = gpu->bdf;
+			const struct host_function *fn;
+
+			b.devfn = (uint8_t)((b.devfn & ~7u) | f);
+			fn = host_function_find(inv, b);
+			if (fn && fn != gpu && fn->iommu_group == gpu->iommu_group && fn->kind != HOST_GPU)
+				plan->companion[plan->ncompanions++] = (struct plan_companion){ .bdf = b, .of = gpu->bdf };
+		}
+	}
+	return plan->companion ? 0 : -ENOMEM;
+}
+
+static int take(struct place *p)
+{
+	struct plan *plan = p->plan;
+	struct plan_cell cells[HOST_NODES_MAX];
+
+	for (uint32_t g = 0; g < p->best.ngpus; g++) {
+		const struct host_function *fn = topo_at(p->in->topo, p->gpu[p->best.gpu[g]].node)->fn;
+
+		plan->gpu_node[plan->ngpus] = fn->numa_node;
+		plan->gpu[plan->ngpus++] = fn->bdf;
+	}
+	take_vfs(p);
+	plan->worst_path = TOPO_SELF;
+	for (size_t v = 0; v < plan->nvfs; v++)
+		if (plan->vf[v].path > plan->worst_path)
+			plan->worst_path = plan->vf[v].path;
+	plan->gpu_path = p->best.gpu_path;
+	if (!place_cells(p, &p->best, cells, &plan->ncells, false))
+		plan->ncells = 0;
+	plan->cell = arena_array(&plan->arena, plan->ncells, sizeof(*cells));
+	if (!plan->cell)
+		return -ENOMEM;
+	memcpy(plan->cell, cells, plan->ncells * sizeof(*cells));
+	return take_companions(p);
+}
+
+/* ---- the steps ---------------------------------------------------------------------------------- */
+
+static int add_step(struct plan *plan, enum plan_step_kind kind, struct bdf bdf, const char *target,
+		    const char *from, const char *to)
+{
+	struct plan_step *s = &plan->step[plan->nsteps++];
+	char text[BDF_TEXT_MAX];
+
+	*s = (struct plan_step){
+		.kind = kind,
+		.bdf = bdf,
+		.target = arena_strdup(&plan->arena, target ? target : bdf_text(text, bdf)),
+		.from = from && *from ? arena_strdup(&plan->arena, from) : "(none)",
+		.to = to,
+	};
+	return s->target && s->from && s->to ? 0 : -ENOMEM;
+}
+
+/* One step per NIC port that gives VFs. It stands there also when the VFs exist: then it changes nothing,
+ * but whoever gives the port back last knows that others still held it. */
+static int add_vf_count(struct place *p, uint32_t n)
+{
+	const struct host_function *pf = topo_at(p->in->topo, p->nic[n].node)->fn;
+	struct plan *plan = p->plan;
+	const char *from = arena_printf(&plan->arena, "%u", pf->numvfs);
+	const char *to = arena_printf(&plan->arena, "%u", p->nic[n].exists ? pf->numvfs : p->nic[n].make);
+
+	return add_step(plan, PLAN_STEP_VF_COUNT, pf->bdf, NULL, from, to);
+}
+
+static int add_binds(struct place *p)
+{
+	const struct inventory *inv = topo_inventory(p->in->topo);
+	struct plan *plan = p->plan;
+	size_t n = 0;
+	struct bdf *all = arena_array(&plan->arena, plan->ngpus + plan->ncompanions + plan->nvfs, sizeof(*all));
+	int r = all ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < plan->ngpus; i++)
+		all[n++] = plan->gpu[i];
+	for (size_t i = 0; r == 0 && i < plan->ncompanions; i++)
+		all[n++] = plan->companion[i].bdf;
+	for (size_t i = 0; r == 0 && i < plan->nvfs; i++)
+		all[n++] = plan->vf[i].bdf;
+	if (r == 0 && n)
+		qsort(all, n, sizeof(*all), by_bdf);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		const struct host_function *fn = host_function_find(inv, all[i]);
+
+		r = add_step(plan, PLAN_STEP_BIND, all[i], NULL, fn ? fn->driver : "(new)", "vfio-pci");
+	}
+	return r;
+}
+
+static int make_steps(struct place *p)
+{
+	const struct inventory *inv = topo_inventory(p->in->topo);
+	struct plan *plan = p->plan;
+	bool used[PLACE_NICS_MAX] = { false };
+	const char *name = *p->in->request->name ? p->in->request->name : "(unnamed)";
+	int r = 0;
+
+	plan->step = arena_array(&plan->arena, 2 + PLACE_NICS_MAX + plan->ngpus + plan->ncompanions + plan->nvfs,
+				 sizeof(*plan->step));
+	if (!plan->step)
+		return -ENOMEM;
+	if (plan->ngpus + plan->nvfs)
+		r = add_step(plan, PLAN_STEP_VFIO, BDF_NONE, "vfio-pci", inv->vfio_pci_loaded ? "loaded" : "absent",
+			     "loaded");
+	for (uint32_t v = 0; v < p->best.nvfs; v++)
+		used[p->best.vf_nic[v]] = true;
+	for (uint32_t n = 0; n < p->nnics && r == 0; n++)
+		if (used[n])
+			r = add_vf_count(p, n);
+	if (r == 0)
+		r = add_binds(p);
+	if (r == 0)
+		r = add_step(plan, PLAN_STEP_DOMAIN, BDF_NONE, name, "absent", "running");
+	return r;
+}
+
+int plan_make(struct plan **ret, const struct plan_input *in, struct error *err)
+{
+	auto_(plan_free) struct plan *plan = calloc(1, sizeof(*plan));
+	autofree struct place *p = calloc(1, sizeof(*p));
+	int r;
+
+	if (!plan || !p)
+		return error_set(err, -ENOMEM, "no memory for a plan");
+	p->in = in;
+	p->plan = plan;
+	plan->generation = topo_generation(in->topo);
+	if (!iommu_off(p)) {
+		r = place_candidates(p, err);
+		if (r == 0 && !counts_short(p))
+			r = place_search(p, err);
+		if (r < 0)
+			return r;
+		if (!p->found && p->ngpus >= in->request->gpus)
+			say_why(p);
+	}
+	if (p->found) {
+		plan->fits = true;
+		plan->nreasons = 0; /* what was left out does not matter: others were chosen */
+		r = take(p);
+		if (r == 0)
+			r = make_steps(p);
+		if (r < 0)
+			return error_set(err, r, "no memory for a plan");
+	}
+	*ret = steal(plan);
+	return 0;
+}

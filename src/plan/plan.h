@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* plan — which GPUs and VFs one guest gets, and the ordered steps that make it so. Pure: the same
+ * topology, taken list, policy and request give the same plan, byte for byte. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/auto.h"
+#include "base/bdf.h"
+#include "plan/request.h"
+#include "topo/topo.h"
+
+struct error;
+struct json_object;
+
+/* The namespace of the metadata element that marks a libvirt domain as velad's: guest/ writes it, act/
+ * looks for it before it touches a domain. */
+#define PLAN_DOMAIN_MARK "urn:velad:domain:1"
+
+struct plan_taken {
+	struct bdf  bdf;
+	const char *owner; /* "instance train-7" */
+};
+
+struct plan_policy {
+	uint16_t vfs_per_pf; /* how many VFs a PF without any is given, at most its total */
+	uint64_t memory_reserve; /* bytes per NUMA node that are left to the host */
+};
+
+struct plan_input {
+	const struct topo         *topo;
+	const struct plan_request *request;
+	const struct plan_taken   *taken; /* devices that other instances have */
+	size_t                     ntaken;
+	struct plan_policy         policy;
+};
+
+struct plan_vf {
+	struct bdf      bdf, pf;
+	uint16_t        index;  /* of the VF on its PF */
+	struct bdf      gpu;    /* the GPU it serves; BDF_NONE without GPUs */
+	enum topo_class path;   /* GPU to VF */
+	bool            exists; /* false: made by a vf-count step */
+};
+
+/* Another function of the same device that must go with it (GPU audio), because they share a group. */
+struct plan_companion {
+	struct bdf bdf, of;
+};
+
+struct plan_cell { /* one guest NUMA cell */
+	int      host_node;
+	uint64_t memory; /* bytes */
+	uint32_t vcpus;
+};
+
+enum plan_step_kind {
+	PLAN_STEP_VFIO,     /* "vfio":     module vfio-pci, absent -> loaded; target "vfio-pci" */
+	PLAN_STEP_VF_COUNT, /* "vf-count": VFs of a PF, n -> m; target the PF */
+	PLAN_STEP_BIND,     /* "bind":     driver of a function, x -> vfio-pci; target the function */
+	PLAN_STEP_DOMAIN,   /* "domain":   libvirt domain, absent -> running; target its name */
+	PLAN_STEP_MAX_,
+};
+
+const char *plan_step_text(enum plan_step_kind k);
+int         plan_step_parse(const char *text); /* -1 if it is none */
+
+struct plan_step {
+	enum plan_step_kind kind;
+	struct bdf          bdf;    /* BDF_NONE for vfio and domain */
+	const char         *target; /* text of bdf, or the name */
+	const char         *from, *to; /* "(none)" for no driver */
+};
+
+struct plan_reason {
+	const char *rule;     /* "iommu.off", "gpu.taken": stable */
+	const char *device;   /* a BDF, or "" */
+	const char *observed; /* what is there */
+	const char *needed;   /* what would fit */
+};
+
+#define PLAN_REASONS_MAX 64
+
+struct plan {
+	struct arena           arena;
+	uint64_t               generation;
+	bool                   fits; /* false: reasons say why; nothing below is set */
+	struct plan_reason     reason[PLAN_REASONS_MAX];
+	size_t                 nreasons;
+	struct bdf             gpu[PLAN_GPUS_MAX];      /* ascending */
+	int                    gpu_node[PLAN_GPUS_MAX]; /* NUMA node of each; -1 unknown */
+	size_t                 ngpus;
+	struct plan_vf         vf[PLAN_VFS_MAX];
+	size_t                 nvfs;
+	struct plan_companion *companion;
+	size_t                 ncompanions;
+	struct plan_cell      *cell; /* by host node, ascending */
+	size_t                 ncells;
+	struct plan_step      *step;
+	size_t                 nsteps;
+	enum topo_class        worst_path; /* worst GPU-VF class; SELF without VFs */
+	enum topo_class        gpu_path;   /* worst GPU-GPU class; SELF below two GPUs */
+	char                  *domain_xml; /* set by the caller from guest/, in the arena; NULL without */
+};
+
+/* -errno only for no memory; "it does not fit" is plan->fits == false with reasons. */
+int plan_make(struct plan **ret, const struct plan_input *in, struct error *err);
+struct plan *plan_free(struct plan *p);
+AUTO_DEFINE(struct plan *, plan_free);
+
+/* "fits", "generation", "reasons", "bundle", "steps", "domain_xml"; NULL: no memory. */
+struct json_object *plan_json(const struct plan *p);
+/* One sentence per reason, for problem documents and people; NULL: no memory. */
+struct json_object *plan_reasons_json(const struct plan *p);
