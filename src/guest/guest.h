@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* guest — the libvirt domain XML of one plan (pure). Its PCIe tree mirrors the host's: per NUMA cell a
+ * pcie-expander-bus, per host switch a root port and a switch, below it the bundle's functions of that
+ * host switch; functions of one device share a slot. */
+
+#include "base/bdf.h"
+#include "plan/plan.h"
+
+struct error;
+struct topo;
+
+struct guest_env {
+	const char *name;     /* domain name */
+	const char *uuid;
+	const char *type;     /* "kvm", "qemu" or "test": what the hypervisor offers */
+	const char *emulator; /* path; NULL: libvirt's choice */
+	const char *console;  /* file the serial console is logged to; NULL: a pty without log */
+};
+
+/* The XML as text; the caller frees. -E2BIG: more buses or slots than a guest has; -EINVAL: a value has
+ * control characters, which XML cannot carry. */
+int guest_domain_xml(char **ret, const struct plan *plan, const struct plan_request *request,
+		     const struct topo *topo, const struct guest_env *env, struct error *err);

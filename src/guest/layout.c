@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The guest's PCIe tree. Devices are sorted by (cell, host switch, BDF), which makes each guest subtree one
+ * run of the list; walking it once emits the controllers in the order of their indices, so the guest's
+ * BDF order is the host's. */
+#include "guest/layout.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "host/inventory.h"
+#include "plan/plan.h"
+#include "topo/topo.h"
+
+#define CELL_NONE UINT32_MAX
+
+/* ---- collect --------------------------------------------------------------------------------------- */
+
+static uint32_t cell_of(const struct plan *p, int numa_node)
+{
+	for (size_t i = 0; i < p->ncells && numa_node >= 0; i++)
+		if (p->cell[i].host_node == numa_node)
+			return (uint32_t)i;
+	return CELL_NONE;
+}
+
+static int add_device(struct guest_layout *l, const struct plan *p, const struct topo *t, struct bdf bdf,
+		      struct bdf pf, const char *alias, struct error *err)
+{
+	struct guest_device *d = &l->device[l->ndevices];
+	char name[BDF_TEXT_MAX];
+	uint32_t at = topo_find(t, bdf);
+
+	if (at == TOPO_NONE && !bdf_is_none(pf))
+		at = topo_find(t, pf);
+	if (at == TOPO_NONE)
+		return error_set(err, -ESTALE, "%s of the plan is not on this host any more; plan again",
+				 bdf_text(name, bdf));
+	if (!alias)
+		return error_set(err, -ENOMEM, "no memory for the guest's layout");
+	d->bdf = bdf;
+	d->alias = alias;
+	d->host = topo_at(t, at);
+	d->is_vf = !bdf_is_none(pf) || d->host->fn->is_vf;
+	d->switch_at = d->host->usp;
+	d->order = d->switch_at != TOPO_NONE ? d->switch_at : at;
+	d->cell = cell_of(p, d->host->fn->numa_node);
+	l->ndevices++;
+	return 0;
+}
+
+/* Companions are counted per owner from 1: "ua-gpu0-1". */
+static const char *companion_alias(struct guest_layout *l, const struct plan *p, size_t i)
+{
+	const char *owner = "ua-dev";
+	unsigned nth = 1;
+
+	for (size_t d = 0; d < l->ndevices; d++)
+		if (bdf_eq(l->device[d].bdf, p->companion[i].of))
+			owner = l->device[d].alias;
+	for (size_t c = 0; c < i; c++)
+		nth += bdf_eq(p->companion[c].of, p->companion[i].of);
+	return arena_printf(&l->arena, "%s-%u", owner, nth);
+}
+
+static int collect(struct guest_layout *l, const struct plan *p, const struct topo *t, struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < p->ngpus && r == 0; i++)
+		r = add_device(l, p, t, p->gpu[i], BDF_NONE, arena_printf(&l->arena, "ua-gpu%zu", i), err);
+	for (size_t i = 0; i < p->nvfs && r == 0; i++)
+		r = add_device(l, p, t, p->vf[i].bdf, p->vf[i].pf, arena_printf(&l->arena, "ua-vf%zu", i), err);
+	for (size_t i = 0; i < p->ncompanions && r == 0; i++)
+		r = add_device(l, p, t, p->companion[i].bdf, BDF_NONE, companion_alias(l, p, i), err);
+	return r;
+}
+
+/* VFs are never functions of a shared slot: with ARI their function number means nothing (SR-IOV 2.1.2). */
+static bool same_slot(const struct guest_device *a, const struct guest_device *b)
+{
+	return !a->is_vf && !b->is_vf && a->bdf.domain == b->bdf.domain && a->bdf.bus == b->bdf.bus &&
+	       bdf_device(a->bdf) == bdf_device(b->bdf);
+}
+
+/* One host switch is one guest switch: firmware that gives its devices different nodes, or some none,
+ * must not split it, nor a device. */
+static void settle_cells(struct guest_layout *l)
+{
+	for (size_t i = 0; i < l->ndevices; i++) {
+		struct guest_device *d = &l->device[i];
+
+		for (size_t j = 0; j < l->ndevices; j++) {
+			const struct guest_device *e = &l->device[j];
+
+			if (e->cell < d->cell &&
+			    (d->switch_at != TOPO_NONE ? d->switch_at == e->switch_at : same_slot(d, e)))
+				d->cell = e->cell;
+		}
+	}
+}
+
+#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
+
+static int device_cmp(const void *pa, const void *pb)
+{
+	const struct guest_device *a = pa, *b = pb;
+	int c = COMPARE(a->cell, b->cell);
+
+	if (!c)
+		c = COMPARE(a->order, b->order);
+	return c ? c : bdf_cmp(a->bdf, b->bdf);
+}
+
+/* ---- place ----------------------------------------------------------------------------------------- */
+
+static bool same_switch(const struct guest_device *a, const struct guest_device *b)
+{
+	return a->cell == b->cell && a->switch_at != TOPO_NONE && a->switch_at == b->switch_at;
+}
+
+/* NULL: the guest has no bus left. */
+static struct guest_controller *add_controller(struct guest_layout *l, enum guest_model model,
+					       struct guest_addr at)
+{
+	struct guest_controller *c = &l->controller[l->ncontrollers];
+
+	if (l->ncontrollers + 1 >= GUEST_BUSES)
+		return NULL;
+	*c = (struct guest_controller){ .model = model, .index = (uint8_t)(l->ncontrollers + 1), .at = at };
+	l->ncontrollers++;
+	return c;
+}
+
+static int no_bus(struct error *err)
+{
+	return error_set(err, -E2BIG, "the guest needs more than the %d PCIe buses there are; ask for fewer devices",
+			 GUEST_BUSES);
+}
+
+static int no_slot(struct error *err, const char *where, unsigned slots)
+{
+	return error_set(err, -E2BIG, "more than %u devices below one %s of the guest; ask for fewer devices", slots,
+			 where);
+}
+
+struct walk { /* where the next controller of each level goes */
+	struct guest_addr root, pxb, dsp; /* slot: the next free one */
+	struct guest_addr dev;            /* bus of the slot in hand */
+};
+
+static int add_pxb(struct guest_layout *l, struct walk *w, uint32_t cell, struct error *err)
+{
+	struct guest_controller *c;
+
+	if (w->root.slot > GUEST_SLOT_LAST)
+		return no_slot(err, "pcie-root", GUEST_SLOT_LAST - GUEST_SLOT_FIRST + 1);
+	c = add_controller(l, GUEST_PXB, w->root);
+	if (!c)
+		return no_bus(err);
+	w->root.slot++;
+	c->cell = cell;
+	w->pxb = (struct guest_addr){ .bus = c->index };
+	return 0;
+}
+
+static int add_root_port(struct guest_layout *l, struct walk *w, bool below_pxb, struct error *err)
+{
+	struct guest_addr *at = below_pxb ? &w->pxb : &w->root;
+	struct guest_controller *c;
+
+	if (at->slot >= (below_pxb ? GUEST_SLOTS : GUEST_SLOT_LAST + 1))
+		return below_pxb ? no_slot(err, "pcie-expander-bus", GUEST_SLOTS)
+				 : no_slot(err, "pcie-root", GUEST_SLOT_LAST - GUEST_SLOT_FIRST + 1);
+	c = add_controller(l, GUEST_ROOT_PORT, *at);
+	if (!c)
+		return no_bus(err);
+	at->slot++;
+	w->dev = (struct guest_addr){ .bus = c->index };
+	return 0;
+}
+
+static int add_usp(struct guest_layout *l, struct walk *w, struct error *err)
+{
+	struct guest_controller *c = add_controller(l, GUEST_USP, w->dev);
+
+	if (!c)
+		return no_bus(err);
+	w->dsp = (struct guest_addr){ .bus = c->index };
+	return 0;
+}
+
+static int add_dsp(struct guest_layout *l, struct walk *w, struct error *err)
+{
+	struct guest_controller *c;
+
+	if (w->dsp.slot >= GUEST_SLOTS)
+		return no_slot(err, "switch", GUEST_SLOTS);
+	c = add_controller(l, GUEST_DSP, w->dsp);
+	if (!c)
+		return no_bus(err);
+	w->dsp.slot++;
+	w->dev = (struct guest_addr){ .bus = c->index };
+	return 0;
+}
+
+/* The controllers that d needs and prev, the device before it, has not brought. */
+static int open_slot(struct guest_layout *l, struct walk *w, const struct guest_device *prev,
+		     const struct guest_device *d, struct error *err)
+{
+	bool in_cell = d->cell != CELL_NONE;
+	int r = 0;
+
+	if (in_cell && (!prev || prev->cell != d->cell))
+		r = add_pxb(l, w, d->cell, err);
+	if (r == 0 && !(prev && same_switch(prev, d))) {
+		r = add_root_port(l, w, in_cell, err);
+		if (r == 0 && d->switch_at != TOPO_NONE)
+			r = add_usp(l, w, err);
+	}
+	if (r == 0 && d->switch_at != TOPO_NONE)
+		r = add_dsp(l, w, err);
+	return r;
+}
+
+/* Functions keep their numbers; a slot needs a function 0, so without one its lowest takes that place. */
+static void place_functions(struct guest_device *d, size_t n, struct guest_addr at)
+{
+	for (size_t i = 0; i < n; i++) {
+		d[i].at = at;
+		d[i].at.function = i == 0 ? 0 : (uint8_t)bdf_function(d[i].bdf);
+	}
+	d[0].multifunction = n > 1;
+}
+
+static int place(struct guest_layout *l, struct error *err)
+{
+	struct walk w = { .root.slot = GUEST_SLOT_FIRST };
+	size_t n;
+
+	for (size_t i = 0; i < l->ndevices; i += n) {
+		struct guest_device *d = &l->device[i];
+		int r = open_slot(l, &w, i ? d - 1 : NULL, d, err);
+
+		if (r < 0)
+			return r;
+		for (n = 1; i + n < l->ndevices && same_slot(d, d + n); n++)
+			;
+		place_functions(d, n, w.dev);
+	}
+	return 0;
+}
+
+/* ---- numbers --------------------------------------------------------------------------------------- */
+
+/* A PXB owns the bus numbers from its own up to the next PXB's (QEMU, docs/pci_expander_bridge.txt). Each
+ * level gets what is below it and an equal share of what is left, for firmware that counts differently. */
+static void number_buses(struct guest_layout *l)
+{
+	size_t npxb = 0, tail = l->ncontrollers, bus, share;
+
+	for (size_t i = 0; i < l->ncontrollers; i++) {
+		const struct guest_controller *c = &l->controller[i];
+
+		npxb += c->model == GUEST_PXB;
+		if (c->model == GUEST_ROOT_PORT && c->at.bus == 0 && tail == l->ncontrollers)
+			tail = i; /* from here on all is below pcie-root, whose numbers come first */
+	}
+	share = (GUEST_BUSES - 1 - l->ncontrollers) / (npxb + 1);
+	bus = 1 + l->ncontrollers - tail;
+	for (size_t i = 0; i < tail; i++, bus++) {
+		if (l->controller[i].model != GUEST_PXB)
+			continue;
+		bus += share;
+		l->controller[i].bus_nr = (uint8_t)bus;
+	}
+}
+
+static uint64_t round_up_pow2(uint64_t v)
+{
+	uint64_t p = 1;
+
+	while (p < v && p < UINT64_C(1) << 62)
+		p <<= 1;
+	return p;
+}
+
+/* Firmware aligns each BAR to its size: twice the sum of the rounded BARs, rounded up itself, always
+ * holds them. A VF that does not exist yet is taken for as large as its PF. */
+#define MMIO64_LEAST (UINT64_C(2) << 30)
+#define IORESOURCE_MEM_64 UINT64_C(0x100000) /* linux/ioport.h */
+
+static void measure_mmio(struct guest_layout *l)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < l->ndevices; i++)
+		for (size_t b = 0; b < ARRAY_SIZE(l->device[i].host->fn->bar); b++) {
+			const struct host_bar *bar = &l->device[i].host->fn->bar[b];
+
+			if (bar->size && bar->flags & IORESOURCE_MEM_64 &&
+			    __builtin_add_overflow(sum, round_up_pow2(bar->size), &sum))
+				sum = UINT64_MAX / 2;
+		}
+	if (l->ndevices)
+		l->mmio64 = sum > MMIO64_LEAST / 2 ? round_up_pow2(sum > UINT64_MAX / 2 ? sum : sum * 2) : MMIO64_LEAST;
+}
+
+int guest_layout_build(struct guest_layout *ret, const struct plan *plan, const struct topo *topo,
+		       struct error *err)
+{
+	struct guest_layout l = { 0 };
+	int r;
+
+	l.device = arena_array(&l.arena, plan->ngpus + plan->nvfs + plan->ncompanions + 1, sizeof(*l.device));
+	l.controller = arena_array(&l.arena, GUEST_BUSES, sizeof(*l.controller));
+	if (!l.device || !l.controller)
+		r = error_set(err, -ENOMEM, "no memory for the guest's layout");
+	else
+		r = collect(&l, plan, topo, err);
+	if (r == 0) {
+		settle_cells(&l);
+		qsort(l.device, l.ndevices, sizeof(*l.device), device_cmp);
+		r = place(&l, err);
+	}
+	if (r < 0) {
+		guest_layout_done(&l);
+		return r;
+	}
+	number_buses(&l);
+	measure_mmio(&l);
+	*ret = l;
+	return 0;
+}
+
+void guest_layout_done(struct guest_layout *l)
+{
+	arena_done(&l->arena);
+	*l = (struct guest_layout){ 0 };
+}
