@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* act — changes the machine. Every setter reads its effect back and fails if it is not there.
+ *
+ * Two implementations: the machine (act_machine_new: sysfs through host_root, libvirt, kmod) and the
+ * fake of the tests. It is told BDFs and text and knows no topology. All calls may block; they are
+ * made on worker threads only. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/auto.h"
+#include "base/bdf.h"
+
+struct error;
+struct host_root;
+
+#define ACT_DRIVER_MAX 64
+
+struct act_driver {
+	char driver[ACT_DRIVER_MAX];   /* "" none */
+	char override[ACT_DRIVER_MAX]; /* "" none */
+};
+
+enum act_domain { ACT_DOMAIN_ABSENT, ACT_DOMAIN_SHUTOFF, ACT_DOMAIN_RUNNING };
+
+struct act_ops {
+	int (*vfio_loaded)(void *self, bool *ret, struct error *err);
+	int (*vfio_load)(void *self, struct error *err);
+	int (*vf_count)(void *self, uint16_t *ret, struct bdf pf, struct error *err);
+	int (*vf_count_set)(void *self, struct bdf pf, uint16_t n, struct error *err);
+	/* -ENODEV: there is no such function */
+	int (*driver)(void *self, struct act_driver *ret, struct bdf fn, struct error *err);
+	int (*driver_set)(void *self, struct bdf fn, const struct act_driver *want, struct error *err);
+	int (*domain)(void *self, enum act_domain *ret, const char *name, struct error *err);
+	int (*domain_start)(void *self, const char *name, const char *xml, struct error *err); /* define, create */
+	int (*domain_stop)(void *self, const char *name, struct error *err); /* destroy, undefine; absent is fine */
+};
+
+struct act {
+	const struct act_ops *ops;
+	void                 *self; /* owned by whoever made it */
+};
+
+struct act_machine; /* opaque */
+
+/* root is borrowed and must outlive it; libvirt is connected to on first use, and again after a loss. */
+int act_machine_new(struct act_machine **ret, struct host_root *root, const char *libvirt_uri,
+		    struct error *err);
+struct act_machine *act_machine_free(struct act_machine *m);
+AUTO_DEFINE(struct act_machine *, act_machine_free);
+struct act act_machine_act(struct act_machine *m);
+
+/* What the hypervisor can start: "kvm", "qemu" or "test". -EREMOTEIO when libvirt does not answer. */
+int act_domain_type(struct act_machine *m, char ret[16], struct error *err);
+
+/* Calls fn on a thread of libvirt's whenever a domain starts or ends. fn may only queue work. */
+int act_domain_watch(struct act_machine *m,
+		     void (*fn)(void *self, const char *name, enum act_domain state), void *self,
+		     struct error *err);
+/* Ends the watch: when it returns, fn does not run and will not be called. act_machine_free does it, too. */
+void act_domain_unwatch(struct act_machine *m);

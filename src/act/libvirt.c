@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Domains through libvirt (https://libvirt.org/html/libvirt-libvirt-domain.html). One shared connection;
+ * each call holds a reference of its own while it works, so that a reconnect never pulls it away. */
+#include "act/libvirt.h"
+
+#include <errno.h>
+#include <libvirt/libvirt.h>
+#include <libvirt/virterror.h>
+#include <libxml/parser.h>
+#include <libxml/xpath.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "plan/plan.h"
+
+AUTO_DEFINE(virConnectPtr, virConnectClose);
+AUTO_DEFINE(virDomainPtr, virDomainFree);
+
+#define TICK_MS 5000 /* how often the watch looks whether libvirt is still there */
+
+struct act_virt {
+	pthread_mutex_t lock; /* conn, callback */
+	char           *uri;  /* owned */
+	virConnectPtr   conn; /* owned; NULL while there is none */
+	int             callback; /* of the watch on conn; -1 */
+	void (*fn)(void *self, const char *name, enum act_domain state); /* NULL: no watch */
+	void           *fn_self; /* borrowed */
+	pthread_t       thread;
+	int             timer;
+	atomic_bool     stop;
+};
+
+/* libvirt prints every error to stderr by default; ours are in struct error. */
+static void keep_quiet(void *self, virErrorPtr e)
+{
+	(void)self;
+	(void)e;
+}
+
+/* libvirt's last error of this thread, as one line */
+static const char *last_text(char line[256])
+{
+	(void)snprintf(line, 256, "%s", virGetLastErrorMessage());
+	for (char *p = line; *p; p++)
+		if ((unsigned char)*p < 0x20)
+			*p = ' ';
+	return line;
+}
+
+static int virt_error(struct error *err, const char *what, const char *name)
+{
+	char line[256];
+
+	return error_set(err, -EREMOTEIO, "cannot %s %s: %s", what, name, last_text(line));
+}
+
+static bool last_error_is(int code)
+{
+	return virGetLastErrorCode() == code;
+}
+
+/* ---- the connection --------------------------------------------------------------------------------- */
+
+static void init_process(void)
+{
+	virSetErrorFunc(NULL, keep_quiet);
+	xmlInitParser(); /* before threads parse (libxml2's threading rules) */
+}
+
+int act_virt_new(struct act_virt **ret, const char *uri, struct error *err)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct act_virt *v = calloc(1, sizeof(*v));
+
+	if (v)
+		v->uri = strdup(uri);
+	if (!v || !v->uri) {
+		free(v);
+		return error_set(err, -ENOMEM, "no memory for a libvirt client");
+	}
+	(void)pthread_once(&once, init_process); /* cannot fail with a valid once */
+	(void)pthread_mutex_init(&v->lock, NULL); /* cannot fail on Linux */
+	v->callback = -1;
+	*ret = v;
+	return 0;
+}
+
+static void drop_connection(struct act_virt *v)
+{
+	if (!v->conn)
+		return;
+	if (v->callback >= 0)
+		(void)virConnectDomainEventDeregisterAny(v->conn, v->callback); /* a dead one cannot answer */
+	v->callback = -1;
+	(void)virConnectClose(v->conn); /* our reference is gone either way */
+	v->conn = NULL;
+}
+
+static void on_event(virConnectPtr conn, virDomainPtr dom, int event, int detail, void *opaque);
+
+static int watch_connection(struct act_virt *v, struct error *err)
+{
+	(void)virConnectSetKeepAlive(v->conn, 5, 3); /* the test driver has none, a local socket needs none */
+	v->callback = virConnectDomainEventRegisterAny(v->conn, NULL, VIR_DOMAIN_EVENT_ID_LIFECYCLE,
+						       VIR_DOMAIN_EVENT_CALLBACK(on_event), v, NULL);
+	if (v->callback < 0)
+		return virt_error(err, "watch the domains of", v->uri);
+	return 0;
+}
+
+static int connect_locked(struct act_virt *v, struct error *err)
+{
+	char line[256];
+	int r;
+
+	if (v->conn && virConnectIsAlive(v->conn) == 1)
+		return 0;
+	drop_connection(v);
+	v->conn = virConnectOpen(v->uri);
+	if (!v->conn)
+		return error_set(err, -EREMOTEIO,
+				 "cannot reach libvirt at %s: %s; systemctl start libvirtd, or set uri in section [libvirt] of velad.conf",
+				 v->uri, last_text(line));
+	r = v->fn ? watch_connection(v, err) : 0;
+	if (r < 0)
+		drop_connection(v);
+	return r;
+}
+
+/* A reference for the caller to close. */
+static int connection(struct act_virt *v, virConnectPtr *ret, struct error *err)
+{
+	int r;
+
+	(void)pthread_mutex_lock(&v->lock);
+	r = connect_locked(v, err);
+	if (r == 0 && virConnectRef(v->conn) < 0)
+		r = virt_error(err, "share the connection to", v->uri);
+	if (r == 0)
+		*ret = v->conn;
+	(void)pthread_mutex_unlock(&v->lock);
+	return r;
+}
+
+/* ---- looking ---------------------------------------------------------------------------------------- */
+
+/* *dom is NULL if there is no such domain. Tries twice: a client without an event loop learns only from
+ * its next call that libvirtd was restarted. */
+static int find(struct act_virt *v, virConnectPtr *conn, virDomainPtr *dom, const char *name, struct error *err)
+{
+	for (bool again = true;; again = false) {
+		auto_(virConnectClose) virConnectPtr c = NULL;
+		int r = connection(v, &c, err);
+
+		if (r < 0)
+			return r;
+		*dom = virDomainLookupByName(c, name);
+		if (*dom || last_error_is(VIR_ERR_NO_DOMAIN)) {
+			*conn = steal(c);
+			return 0;
+		}
+		r = virt_error(err, "look for domain", name);
+		if (!again || virConnectIsAlive(c) == 1)
+			return r;
+	}
+}
+
+/* 1 it carries our mark, 0 it does not, or is gone */
+static int is_ours(virDomainPtr dom, struct error *err)
+{
+	autofree char *mark = virDomainGetMetadata(dom, VIR_DOMAIN_METADATA_ELEMENT, PLAN_DOMAIN_MARK, 0);
+
+	if (mark)
+		return 1;
+	if (last_error_is(VIR_ERR_NO_DOMAIN_METADATA) || last_error_is(VIR_ERR_NO_DOMAIN))
+		return 0;
+	return virt_error(err, "read the metadata of domain", virDomainGetName(dom));
+}
+
+/* As find(), of velad's domains only. */
+static int find_ours(struct act_virt *v, virConnectPtr *conn, virDomainPtr *dom, const char *name,
+		     struct error *err)
+{
+	auto_(virConnectClose) virConnectPtr c = NULL;
+	auto_(virDomainFree) virDomainPtr d = NULL;
+	int r = find(v, &c, &d, name, err);
+
+	if (r == 0 && d)
+		r = is_ours(d, err);
+	if (r < 0)
+		return r;
+	*dom = r ? steal(d) : NULL;
+	*conn = steal(c);
+	return 0;
+}
+
+/* *ret: is it active; a domain that has just gone is not. */
+static int is_active(virDomainPtr dom, bool *ret, struct error *err)
+{
+	int r = virDomainIsActive(dom);
+
+	if (r < 0 && !last_error_is(VIR_ERR_NO_DOMAIN))
+		return virt_error(err, "read the state of domain", virDomainGetName(dom));
+	*ret = r == 1;
+	return 0;
+}
+
+int act_virt_domain(struct act_virt *v, enum act_domain *ret, const char *name, struct error *err)
+{
+	auto_(virConnectClose) virConnectPtr conn = NULL;
+	auto_(virDomainFree) virDomainPtr dom = NULL;
+	bool active = false;
+	int r = find_ours(v, &conn, &dom, name, err);
+
+	if (r == 0 && dom)
+		r = is_active(dom, &active, err);
+	if (r == 0)
+		*ret = !dom ? ACT_DOMAIN_ABSENT : active ? ACT_DOMAIN_RUNNING : ACT_DOMAIN_SHUTOFF;
+	return r;
+}
+
+/* ---- starting and stopping --------------------------------------------------------------------------- */
+
+static int undefine(virDomainPtr dom, struct error *err)
+{
+	const unsigned all = VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA |
+			     VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA | VIR_DOMAIN_UNDEFINE_NVRAM;
+
+	/* not each driver knows each flag */
+	if (virDomainUndefineFlags(dom, all) == 0 || last_error_is(VIR_ERR_NO_DOMAIN))
+		return 0;
+	if (virDomainUndefine(dom) == 0 || last_error_is(VIR_ERR_NO_DOMAIN))
+		return 0;
+	return virt_error(err, "undefine domain", virDomainGetName(dom));
+}
+
+static int destroy(virDomainPtr dom, struct error *err)
+{
+	bool active = false;
+	int r = is_active(dom, &active, err);
+
+	if (r < 0 || !active)
+		return r;
+	if (virDomainDestroy(dom) == 0 || last_error_is(VIR_ERR_NO_DOMAIN))
+		return 0;
+	r = virt_error(err, "destroy domain", virDomainGetName(dom));
+	/* it may have ended by itself in between */
+	return virDomainIsActive(dom) == 0 ? 0 : r;
+}
+
+static virDomainPtr define(virConnectPtr conn, const char *xml)
+{
+	virDomainPtr dom = virDomainDefineXMLFlags(conn, xml, VIR_DOMAIN_DEFINE_VALIDATE);
+	int code = dom ? VIR_ERR_OK : virGetLastErrorCode();
+
+	/* a driver without the flag, or a libvirt without its schema files */
+	if (code == VIR_ERR_INVALID_ARG || code == VIR_ERR_NO_SUPPORT || code == VIR_ERR_INTERNAL_ERROR)
+		dom = virDomainDefineXML(conn, xml);
+	return dom;
+}
+
+/* Makes room for the name: refuses a foreign domain, clears a left-over of ours. 1: it runs already. */
+static int clear_name(struct act_virt *v, virConnectPtr *conn, const char *name, struct error *err)
+{
+	auto_(virDomainFree) virDomainPtr dom = NULL;
+	bool active = false;
+	int r = find(v, conn, &dom, name, err);
+
+	if (r < 0 || !dom)
+		return r;
+	r = is_ours(dom, err);
+	if (r == 0)
+		return error_set(err, -EEXIST,
+				 "libvirt already has a domain %s which velad did not make; rename or undefine it", name);
+	if (r > 0)
+		r = is_active(dom, &active, err);
+	if (r < 0)
+		return r;
+	return active ? 1 : undefine(dom, err);
+}
+
+static int create(virDomainPtr dom, const char *name, struct error *err)
+{
+	bool active = false;
+	int r = is_ours(dom, err);
+
+	if (r == 0 || (r > 0 && strcmp(virDomainGetName(dom), name) != 0))
+		return error_set(err, -EINVAL, "the XML for domain %s has another name or lacks velad's mark", name);
+	if (r < 0)
+		return r;
+	if (virDomainCreate(dom) < 0)
+		return virt_error(err, "start domain", name);
+	r = is_active(dom, &active, err);
+	if (r == 0 && !active)
+		return error_set(err, -EREMOTEIO, "domain %s ended as soon as it was started; see its console log", name);
+	return r;
+}
+
+int act_virt_start(struct act_virt *v, const char *name, const char *xml, struct error *err)
+{
+	auto_(virConnectClose) virConnectPtr conn = NULL;
+	auto_(virDomainFree) virDomainPtr dom = NULL;
+	int r = clear_name(v, &conn, name, err);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	dom = define(conn, xml);
+	if (!dom)
+		return virt_error(err, "define domain", name);
+	r = create(dom, name, err);
+	if (r < 0) {
+		struct error ignored = ERROR_INIT; /* the first error says more */
+
+		(void)destroy(dom, &ignored);
+		(void)undefine(dom, &ignored);
+	}
+	return r;
+}
+
+int act_virt_stop(struct act_virt *v, const char *name, struct error *err)
+{
+	auto_(virConnectClose) virConnectPtr conn = NULL;
+	auto_(virDomainFree) virDomainPtr dom = NULL;
+	enum act_domain left = ACT_DOMAIN_ABSENT;
+	int r = find_ours(v, &conn, &dom, name, err);
+
+	if (r < 0 || !dom)
+		return r;
+	r = destroy(dom, err);
+	if (r == 0)
+		r = undefine(dom, err);
+	if (r == 0)
+		r = act_virt_domain(v, &left, name, err);
+	if (r == 0 && left != ACT_DOMAIN_ABSENT)
+		return error_set(err, -EREMOTEIO, "libvirt took the order to remove domain %s, and still has it", name);
+	return r;
+}
+
+/* ---- what the hypervisor can do ----------------------------------------------------------------------- */
+
+/* Does the capabilities document offer this type for x86_64? */
+static bool offers(xmlXPathContextPtr ctx, const char *type)
+{
+	char path[128];
+	xmlXPathObjectPtr found;
+	bool yes;
+
+	(void)snprintf(path, sizeof(path), "/capabilities/guest/arch[@name='x86_64']/domain[@type='%s']", type);
+	found = xmlXPathEvalExpression((const xmlChar *)path, ctx);
+	yes = found && !xmlXPathNodeSetIsEmpty(found->nodesetval);
+	xmlXPathFreeObject(found);
+	return yes;
+}
+
+static const char *best_type(const char *capabilities)
+{
+	static const char *const types[] = { "kvm", "qemu" };
+	xmlDocPtr doc = xmlReadMemory(capabilities, (int)strlen(capabilities), "capabilities", NULL,
+				      XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
+	xmlXPathContextPtr ctx = doc ? xmlXPathNewContext(doc) : NULL;
+	const char *best = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(types) && ctx && !best; i++)
+		if (offers(ctx, types[i]))
+			best = types[i];
+	xmlXPathFreeContext(ctx);
+	xmlFreeDoc(doc);
+	return best;
+}
+
+int act_virt_type(struct act_virt *v, char ret[16], struct error *err)
+{
+	auto_(virConnectClose) virConnectPtr conn = NULL;
+	autofree char *capabilities = NULL;
+	const char *driver, *type;
+	int r = connection(v, &conn, err);
+
+	if (r < 0)
+		return r;
+	driver = virConnectGetType(conn);
+	capabilities = driver ? virConnectGetCapabilities(conn) : NULL;
+	if (!capabilities)
+		return virt_error(err, "read the capabilities of", v->uri);
+	type = strcasecmp(driver, "test") == 0 ? "test" : best_type(capabilities);
+	if (!type)
+		return error_set(err, -EREMOTEIO,
+				 "libvirt at %s starts no x86_64 guest of type kvm or qemu; install qemu-system-x86 there",
+				 v->uri);
+	(void)snprintf(ret, 16, "%s", type);
+	return 0;
+}
+
+/* ---- watching ------------------------------------------------------------------------------------------ */
+
+static void on_event(virConnectPtr conn, virDomainPtr dom, int event, int detail, void *opaque)
+{
+	struct act_virt *v = opaque;
+
+	(void)conn;
+	(void)detail;
+	if (event == VIR_DOMAIN_EVENT_STARTED)
+		v->fn(v->fn_self, virDomainGetName(dom), ACT_DOMAIN_RUNNING);
+	else if (event == VIR_DOMAIN_EVENT_STOPPED)
+		v->fn(v->fn_self, virDomainGetName(dom), ACT_DOMAIN_SHUTOFF);
+	else if (event == VIR_DOMAIN_EVENT_UNDEFINED)
+		v->fn(v->fn_self, virDomainGetName(dom), ACT_DOMAIN_ABSENT);
+}
+
+/* The timer only makes virEventRunDefaultImpl() return. */
+static void on_tick(int timer, void *self)
+{
+	(void)timer;
+	(void)self;
+}
+
+static void *watch_thread(void *self)
+{
+	struct act_virt *v = self;
+	const struct timespec nap = { .tv_sec = TICK_MS / 1000 };
+
+	while (!v->stop) {
+		struct error ignored = ERROR_INIT; /* whoever calls us next gets it, too */
+
+		(void)pthread_mutex_lock(&v->lock);
+		(void)connect_locked(v, &ignored);
+		(void)pthread_mutex_unlock(&v->lock);
+		if (virEventRunDefaultImpl() < 0)
+			(void)nanosleep(&nap, NULL);
+	}
+	return NULL;
+}
+
+/* The loop must be registered before the connection it is to serve is opened (virEventRegisterImpl). */
+int act_virt_watch(struct act_virt *v, void (*fn)(void *self, const char *name, enum act_domain state),
+		   void *self, struct error *err)
+{
+	struct error ignored = ERROR_INIT;
+	int r;
+
+	if (virEventRegisterDefaultImpl() < 0)
+		return virt_error(err, "register an event loop for", v->uri);
+	v->timer = virEventAddTimeout(TICK_MS, on_tick, NULL, NULL);
+	if (v->timer < 0)
+		return virt_error(err, "make a timer for", v->uri);
+	(void)pthread_mutex_lock(&v->lock);
+	drop_connection(v);
+	v->fn_self = self;
+	v->fn = fn;
+	(void)connect_locked(v, &ignored); /* from here on no event is missed; else the thread tries again */
+	(void)pthread_mutex_unlock(&v->lock);
+	r = pthread_create(&v->thread, NULL, watch_thread, v);
+	if (r == 0)
+		return 0;
+	(void)virEventRemoveTimeout(v->timer);
+	v->fn = NULL;
+	return error_set(err, -r, "cannot start the thread that watches libvirt: %s", strerror(r));
+}
+
+/* The connection goes, too: its keepalive would take the silence of the ended loop for a dead libvirtd. */
+void act_virt_unwatch(struct act_virt *v)
+{
+	if (!v->fn)
+		return;
+	v->stop = true;
+	virEventUpdateTimeout(v->timer, 0);
+	(void)pthread_join(v->thread, NULL); /* cannot fail: it is ours and not detached */
+	(void)virEventRemoveTimeout(v->timer);
+	(void)pthread_mutex_lock(&v->lock);
+	drop_connection(v);
+	v->fn = NULL;
+	v->stop = false;
+	(void)pthread_mutex_unlock(&v->lock);
+}
+
+struct act_virt *act_virt_free(struct act_virt *v)
+{
+	if (!v)
+		return NULL;
+	act_virt_unwatch(v);
+	drop_connection(v);
+	(void)pthread_mutex_destroy(&v->lock);
+	free(v->uri);
+	free(v);
+	return NULL;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* act/libvirt — domains. No libvirt type leaves libvirt.c, the only file that includes its headers.
+ *
+ * A domain is velad's if it carries the metadata element PLAN_DOMAIN_MARK; any other domain of the same
+ * name is never touched. Thread-safe: callers share one connection, opened on first use and again when
+ * it was lost. Everything that libvirt refuses is -EREMOTEIO. */
+
+#include "act/act.h"
+
+struct act_virt; /* opaque */
+
+int act_virt_new(struct act_virt **ret, const char *uri, struct error *err);
+struct act_virt *act_virt_free(struct act_virt *v); /* NULL is fine; returns NULL; ends the watch */
+AUTO_DEFINE(struct act_virt *, act_virt_free);
+
+/* Of velad's domain `name`; a foreign one counts as absent. */
+int act_virt_domain(struct act_virt *v, enum act_domain *ret, const char *name, struct error *err);
+/* -EEXIST: a foreign domain has the name. Leaves nothing behind when it fails. */
+int act_virt_start(struct act_virt *v, const char *name, const char *xml, struct error *err);
+int act_virt_stop(struct act_virt *v, const char *name, struct error *err);
+int act_virt_type(struct act_virt *v, char ret[16], struct error *err);
+/* One watch at a time in a process. Events come while libvirt can be reached; a thread looks for it again
+ * every few seconds, so that libvirt need not be there yet. */
+int act_virt_watch(struct act_virt *v, void (*fn)(void *self, const char *name, enum act_domain state),
+		   void *self, struct error *err);
+void act_virt_unwatch(struct act_virt *v);

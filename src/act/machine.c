@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The machine as an act_ops: hands each call to the file that does it. */
+#include "act/act.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "act/kmod.h"
+#include "act/libvirt.h"
+#include "act/pci.h"
+#include "base/error.h"
+
+struct act_machine {
+	struct act_pci   pci;
+	struct act_virt *virt; /* owned */
+};
+
+static int vfio_loaded(void *self, bool *ret, struct error *err)
+{
+	return act_vfio_loaded(((struct act_machine *)self)->pci.root, ret, err);
+}
+
+static int vfio_load(void *self, struct error *err)
+{
+	return act_vfio_load(((struct act_machine *)self)->pci.root, err);
+}
+
+static int vf_count(void *self, uint16_t *ret, struct bdf pf, struct error *err)
+{
+	return act_pci_vf_count(&((struct act_machine *)self)->pci, ret, pf, err);
+}
+
+static int vf_count_set(void *self, struct bdf pf, uint16_t n, struct error *err)
+{
+	return act_pci_vf_count_set(&((struct act_machine *)self)->pci, pf, n, err);
+}
+
+static int driver(void *self, struct act_driver *ret, struct bdf fn, struct error *err)
+{
+	return act_pci_driver(&((struct act_machine *)self)->pci, ret, fn, err);
+}
+
+static int driver_set(void *self, struct bdf fn, const struct act_driver *want, struct error *err)
+{
+	return act_pci_driver_set(&((struct act_machine *)self)->pci, fn, want, err);
+}
+
+static int domain(void *self, enum act_domain *ret, const char *name, struct error *err)
+{
+	return act_virt_domain(((struct act_machine *)self)->virt, ret, name, err);
+}
+
+static int domain_start(void *self, const char *name, const char *xml, struct error *err)
+{
+	return act_virt_start(((struct act_machine *)self)->virt, name, xml, err);
+}
+
+static int domain_stop(void *self, const char *name, struct error *err)
+{
+	return act_virt_stop(((struct act_machine *)self)->virt, name, err);
+}
+
+static const struct act_ops machine_ops = {
+	.vfio_loaded = vfio_loaded,
+	.vfio_load = vfio_load,
+	.vf_count = vf_count,
+	.vf_count_set = vf_count_set,
+	.driver = driver,
+	.driver_set = driver_set,
+	.domain = domain,
+	.domain_start = domain_start,
+	.domain_stop = domain_stop,
+};
+
+int act_machine_new(struct act_machine **ret, struct host_root *root, const char *libvirt_uri,
+		    struct error *err)
+{
+	auto_(act_machine_free) struct act_machine *m = calloc(1, sizeof(*m));
+	int r;
+
+	if (!m)
+		return error_set(err, -ENOMEM, "no memory for the machine");
+	m->pci = (struct act_pci){ .root = root, .deadline_ms = ACT_PCI_DEADLINE_MS };
+	r = act_virt_new(&m->virt, libvirt_uri, err);
+	if (r < 0)
+		return r;
+	*ret = steal(m);
+	return 0;
+}
+
+struct act_machine *act_machine_free(struct act_machine *m)
+{
+	if (m)
+		(void)act_virt_free(m->virt);
+	free(m);
+	return NULL;
+}
+
+struct act act_machine_act(struct act_machine *m)
+{
+	return (struct act){ .ops = &machine_ops, .self = m };
+}
+
+int act_domain_type(struct act_machine *m, char ret[16], struct error *err)
+{
+	return act_virt_type(m->virt, ret, err);
+}
+
+int act_domain_watch(struct act_machine *m, void (*fn)(void *self, const char *name, enum act_domain state),
+		     void *self, struct error *err)
+{
+	return act_virt_watch(m->virt, fn, self, err);
+}
+
+void act_domain_unwatch(struct act_machine *m)
+{
+	act_virt_unwatch(m->virt);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* act/pci — drivers and VF counts of PCI functions, through sysfs. The only file that writes there
+ * (Documentation/ABI/testing/sysfs-bus-pci). The kernel works while write(2) runs, so calls may block
+ * as long as a driver does. */
+
+#include <stdint.h>
+
+#include "act/act.h"
+#include "base/bdf.h"
+
+struct error;
+struct host_root;
+
+#define ACT_PCI_DEADLINE_MS 5000 /* for the kernel to show what it was told */
+
+struct act_pci {
+	struct host_root *root; /* borrowed */
+	unsigned          deadline_ms;
+};
+
+/* -ENODEV: there is no such function. What the kernel refuses is -EIO, or -EBUSY when it says so;
+ * -ETIMEDOUT: it took the order, and nothing happened. */
+int act_pci_driver(const struct act_pci *p, struct act_driver *ret, struct bdf fn, struct error *err);
+int act_pci_driver_set(const struct act_pci *p, struct bdf fn, const struct act_driver *want,
+		       struct error *err);
+int act_pci_vf_count(const struct act_pci *p, uint16_t *ret, struct bdf pf, struct error *err);
+/* -EBUSY too when a VF that would go is bound to vfio-pci: a guest may have it. -ENOSPC: the PF has
+ * fewer VFs. */
+int act_pci_vf_count_set(const struct act_pci *p, struct bdf pf, uint16_t n, struct error *err);

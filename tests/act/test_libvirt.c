@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Domains on libvirt's test driver, through act_ops. test:///default is one hypervisor for the whole
+ * process, and comes with a domain "test" that velad did not make. */
+#include "act/fixture.h"
+
+#include <libvirt/libvirt.h>
+#include <libvirt/virterror.h>
+#include <time.h>
+
+#include "plan/plan.h"
+
+#define URI  "test:///default"
+#define MARK "<metadata><velad:domain xmlns:velad='" PLAN_DOMAIN_MARK "'/></metadata>"
+#define XML(name, mark, more)                                                                                  \
+	"<domain type='test'><name>" name "</name>" mark "<memory unit='MiB'>8</memory><vcpu>1</vcpu>"          \
+	"<os><type arch='x86_64'>hvm</type></os>" more "</domain>"
+
+struct machine {
+	struct fx           fx;
+	struct act_machine *m;
+	struct act          act;
+};
+
+static void machine_init(struct machine *t, const char *uri)
+{
+	struct error err = ERROR_INIT;
+
+	fx_init(&t->fx);
+	assert_int_equal(act_machine_new(&t->m, t->fx.root, uri, &err), 0);
+	t->act = act_machine_act(t->m);
+}
+
+static void machine_done(struct machine *t)
+{
+	act_machine_free(t->m);
+	fx_done(&t->fx);
+}
+
+static void assert_state(struct machine *t, const char *name, enum act_domain expected)
+{
+	struct error err = ERROR_INIT;
+	enum act_domain now;
+
+	if (t->act.ops->domain(t->act.self, &now, name, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(now, expected);
+}
+
+static void assert_fails(int r, int code, const struct error *err, const char *text)
+{
+	assert_int_equal(r, code);
+	if (!strstr(err->text, text))
+		fail_msg("\"%s\" is not in: %s", text, err->text);
+	assert_null(strchr(err->text, '\n'));
+}
+
+static void test_life(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct machine t;
+
+	(void)state;
+	machine_init(&t, URI);
+	assert_state(&t, "a", ACT_DOMAIN_ABSENT);
+	assert_int_equal(t.act.ops->domain_stop(t.act.self, "a", &err), 0); /* absent is fine */
+	assert_int_equal(t.act.ops->domain_start(t.act.self, "a", XML("a", MARK, ""), &err), 0);
+	assert_state(&t, "a", ACT_DOMAIN_RUNNING);
+	assert_int_equal(t.act.ops->domain_start(t.act.self, "a", XML("a", MARK, ""), &err), 0); /* it is so already */
+	assert_state(&t, "a", ACT_DOMAIN_RUNNING);
+	assert_int_equal(t.act.ops->domain_stop(t.act.self, "a", &err), 0);
+	assert_state(&t, "a", ACT_DOMAIN_ABSENT);
+	machine_done(&t);
+}
+
+/* A crash between define and create leaves a domain of ours that does not run. */
+static void test_left_over(void **state)
+{
+	struct error err = ERROR_INIT;
+	virConnectPtr conn = virConnectOpen(URI);
+	virDomainPtr dom;
+	struct machine t;
+
+	(void)state;
+	machine_init(&t, URI);
+	dom = virDomainDefineXML(conn, XML("left", MARK, ""));
+	assert_non_null(dom);
+	assert_state(&t, "left", ACT_DOMAIN_SHUTOFF);
+	assert_int_equal(t.act.ops->domain_start(t.act.self, "left", XML("left", MARK, ""), &err), 0);
+	assert_state(&t, "left", ACT_DOMAIN_RUNNING);
+	assert_int_equal(t.act.ops->domain_stop(t.act.self, "left", &err), 0);
+	assert_state(&t, "left", ACT_DOMAIN_ABSENT);
+	(void)virDomainFree(dom);
+	(void)virConnectClose(conn);
+	machine_done(&t);
+}
+
+static void test_foreign(void **state)
+{
+	struct error err = ERROR_INIT;
+	virConnectPtr conn = virConnectOpen(URI);
+	virDomainPtr dom;
+	struct machine t;
+
+	(void)state;
+	machine_init(&t, URI);
+	assert_state(&t, "test", ACT_DOMAIN_ABSENT); /* none of ours */
+	assert_fails(t.act.ops->domain_start(t.act.self, "test", XML("test", MARK, ""), &err), -EEXIST, &err,
+		     "already has a domain test which velad did not make");
+	assert_int_equal(t.act.ops->domain_stop(t.act.self, "test", &err), 0);
+	dom = virDomainLookupByName(conn, "test");
+	assert_non_null(dom);
+	assert_int_equal(virDomainIsActive(dom), 1);
+	(void)virDomainFree(dom);
+	(void)virConnectClose(conn);
+	machine_done(&t);
+}
+
+static void test_bad_xml(void **state)
+{
+	struct error err = ERROR_INIT;
+	virConnectPtr conn = virConnectOpen(URI);
+	struct machine t;
+
+	(void)state;
+	machine_init(&t, URI);
+	assert_fails(t.act.ops->domain_start(t.act.self, "b", "<domain type='test'><name>b</name>", &err), -EREMOTEIO,
+		     &err, "cannot define domain b: ");
+	err = ERROR_INIT;
+	assert_fails(t.act.ops->domain_start(t.act.self, "b", XML("b", MARK, "<devices><nothing/></devices>"), &err),
+		     -EREMOTEIO, &err, "cannot define domain b: ");
+	err = ERROR_INIT;
+	assert_fails(t.act.ops->domain_start(t.act.self, "b", XML("b", "", ""), &err), -EINVAL, &err, "velad's mark");
+	err = ERROR_INIT;
+	assert_fails(t.act.ops->domain_start(t.act.self, "b", XML("c", MARK, ""), &err), -EINVAL, &err, "another name");
+	/* nothing is left behind */
+	assert_null(virDomainLookupByName(conn, "b"));
+	assert_null(virDomainLookupByName(conn, "c"));
+	(void)virConnectClose(conn);
+	machine_done(&t);
+}
+
+static void test_unreachable(void **state)
+{
+	static const char uri[] = "qemu+unix:///system?socket=/nonexistent/libvirt-sock";
+	struct error err = ERROR_INIT;
+	enum act_domain now;
+	char type[16];
+	struct machine t;
+
+	(void)state;
+	machine_init(&t, uri);
+	assert_fails(t.act.ops->domain(t.act.self, &now, "a", &err), -EREMOTEIO, &err, uri);
+	assert_non_null(strstr(err.text, "systemctl start libvirtd"));
+	err = ERROR_INIT;
+	assert_fails(act_domain_type(t.m, type, &err), -EREMOTEIO, &err, uri);
+	err = ERROR_INIT;
+	assert_fails(t.act.ops->domain_start(t.act.self, "a", XML("a", MARK, ""), &err), -EREMOTEIO, &err, uri);
+	err = ERROR_INIT;
+	assert_fails(t.act.ops->domain_stop(t.act.self, "a", &err), -EREMOTEIO, &err, uri);
+	machine_done(&t);
+}
+
+static void test_type(void **state)
+{
+	struct error err = ERROR_INIT;
+	char type[16];
+	struct machine t;
+
+	(void)state;
+	machine_init(&t, URI);
+	assert_int_equal(act_domain_type(t.m, type, &err), 0);
+	assert_string_equal(type, "test");
+	machine_done(&t);
+}
+
+/* The other calls of the table reach the files of the root. */
+static void test_table(void **state)
+{
+	struct act_driver want = { .driver = "nvidia" }, now;
+	struct error err = ERROR_INIT;
+	struct bdf gpu, pf;
+	bool loaded = false;
+	uint16_t n = 9;
+	struct machine t;
+
+	(void)state;
+	machine_init(&t, URI);
+	assert_true(bdf_parse(&gpu, FX_GPU) && bdf_parse(&pf, FX_PF));
+	assert_int_equal(t.act.ops->driver(t.act.self, &now, gpu, &err), 0);
+	assert_string_equal(now.driver, "nvidia");
+	assert_int_equal(t.act.ops->driver_set(t.act.self, gpu, &want, &err), 0);
+	assert_int_equal(t.act.ops->vf_count(t.act.self, &n, pf, &err), 0);
+	assert_int_equal(n, 0);
+	assert_int_equal(t.act.ops->vf_count_set(t.act.self, pf, 0, &err), 0);
+	assert_int_equal(t.act.ops->vfio_loaded(t.act.self, &loaded, &err), 0);
+	assert_true(loaded);
+	assert_int_equal(t.act.ops->vfio_load(t.act.self, &err), 0);
+	machine_done(&t);
+}
+
+/* ---- threads ---------------------------------------------------------------------------------------- */
+
+static void *start_and_stop(void *self)
+{
+	struct machine *t = self;
+	struct error err = ERROR_INIT;
+	enum act_domain now;
+
+	for (int i = 0; i < 50; i++)
+		if (t->act.ops->domain(t->act.self, &now, "test", &err) < 0 || now != ACT_DOMAIN_ABSENT)
+			return (void *)"a call failed";
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	pthread_t thread[4];
+	struct machine t;
+
+	(void)state;
+	machine_init(&t, URI);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, start_and_stop, &t), 0);
+	for (int i = 0; i < 4; i++) {
+		void *said;
+
+		assert_int_equal(pthread_join(thread[i], &said), 0);
+		assert_null(said);
+	}
+	machine_done(&t);
+}
+
+struct seen {
+	pthread_mutex_t lock;
+	pthread_cond_t  more;
+	unsigned        running, shutoff, absent;
+};
+
+static void on_change(void *self, const char *name, enum act_domain now)
+{
+	struct seen *s = self;
+
+	if (strcmp(name, "w") != 0)
+		return;
+	(void)pthread_mutex_lock(&s->lock);
+	s->running += now == ACT_DOMAIN_RUNNING;
+	s->shutoff += now == ACT_DOMAIN_SHUTOFF;
+	s->absent += now == ACT_DOMAIN_ABSENT;
+	(void)pthread_cond_signal(&s->more);
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+static void await(struct seen *s, const unsigned *count)
+{
+	struct timespec end;
+
+	assert_int_equal(clock_gettime(CLOCK_REALTIME, &end), 0);
+	end.tv_sec += 10;
+	(void)pthread_mutex_lock(&s->lock);
+	while (!*count)
+		if (pthread_cond_timedwait(&s->more, &s->lock, &end) != 0)
+			break;
+	(void)pthread_mutex_unlock(&s->lock);
+	assert_int_equal(*count, 1);
+}
+
+static void test_watch(void **state)
+{
+	struct seen seen = { .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER };
+	struct error err = ERROR_INIT;
+	virConnectPtr other;
+	virDomainPtr dom;
+	struct machine t;
+
+	(void)state;
+	machine_init(&t, URI);
+	assert_state(&t, "w", ACT_DOMAIN_ABSENT); /* connected already: the watch starts over */
+	assert_int_equal(act_domain_watch(t.m, on_change, &seen, &err), 0);
+	assert_int_equal(t.act.ops->domain_start(t.act.self, "w", XML("w", MARK, ""), &err), 0);
+	await(&seen, &seen.running);
+	assert_int_equal(seen.shutoff, 0);
+
+	other = virConnectOpen(URI);
+	dom = virDomainLookupByName(other, "w");
+	assert_non_null(dom);
+	assert_int_equal(virDomainDestroy(dom), 0);
+	await(&seen, &seen.shutoff);
+	assert_state(&t, "w", ACT_DOMAIN_SHUTOFF);
+	assert_int_equal(t.act.ops->domain_stop(t.act.self, "w", &err), 0);
+	await(&seen, &seen.absent);
+	(void)virDomainFree(dom);
+	(void)virConnectClose(other);
+
+	act_domain_unwatch(t.m);
+	act_domain_unwatch(t.m); /* twice is fine */
+	assert_int_equal(t.act.ops->domain_start(t.act.self, "w", XML("w", MARK, ""), &err), 0);
+	assert_int_equal(t.act.ops->domain_stop(t.act.self, "w", &err), 0);
+	assert_int_equal(seen.running + seen.shutoff + seen.absent, 3);
+	assert_int_equal(act_domain_watch(t.m, on_change, &seen, &err), 0); /* and again */
+	seen.running = 0;
+	assert_int_equal(t.act.ops->domain_start(t.act.self, "w", XML("w", MARK, ""), &err), 0);
+	await(&seen, &seen.running);
+	assert_int_equal(t.act.ops->domain_stop(t.act.self, "w", &err), 0);
+	machine_done(&t); /* ends the thread */
+}
+
+/* Nobody there yet: the watch waits, and ends when told. */
+static void test_watch_without_libvirt(void **state)
+{
+	struct seen seen = { .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER };
+	struct error err = ERROR_INIT;
+	struct machine t;
+
+	(void)state;
+	machine_init(&t, "qemu+unix:///system?socket=/nonexistent/libvirt-sock");
+	assert_int_equal(act_domain_watch(t.m, on_change, &seen, &err), 0);
+	machine_done(&t);
+	assert_int_equal(seen.running + seen.shutoff + seen.absent, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_life),
+		cmocka_unit_test(test_left_over),
+		cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_bad_xml),
+		cmocka_unit_test(test_unreachable),
+		cmocka_unit_test(test_type),
+		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_watch),
+		cmocka_unit_test(test_watch_without_libvirt),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Drivers and VF counts, on a root that reacts as the kernel would, and on one that does not. */
+#include "act/fixture.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+
+#define GPU_DIR FX_DEVICES "/" FX_GPU
+#define PF_DIR  FX_DEVICES "/" FX_PF
+
+static const struct act_driver vfio = { .driver = "vfio-pci", .override = "vfio-pci" };
+
+static struct bdf bdf(const char *text)
+{
+	struct bdf b;
+
+	assert_true(bdf_parse(&b, text));
+	return b;
+}
+
+static void assert_driver(const struct fx *f, const char *fn, const char *driver, const char *override)
+{
+	struct error err = ERROR_INIT;
+	struct act_driver now;
+
+	assert_int_equal(act_pci_driver(&f->pci, &now, bdf(fn), &err), 0);
+	assert_string_equal(now.driver, driver);
+	assert_string_equal(now.override, override);
+}
+
+static void assert_fails(int r, int code, const struct error *err, const char *text)
+{
+	assert_int_equal(r, code);
+	assert_int_equal(err->code, code);
+	if (!strstr(err->text, text))
+		fail_msg("\"%s\" is not in: %s", text, err->text);
+}
+
+static void test_read(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct act_driver now;
+	uint16_t n = 77;
+	struct fx f;
+
+	(void)state;
+	fx_init(&f);
+	assert_driver(&f, FX_GPU, "nvidia", "");
+	fx_file(&f, GPU_DIR "/driver_override", "vfio-pci\n");
+	fx_unlink(&f, GPU_DIR "/driver");
+	assert_driver(&f, FX_GPU, "", "vfio-pci");
+	fx_unlink(&f, GPU_DIR "/driver_override"); /* kernels before 3.16 */
+	assert_driver(&f, FX_GPU, "", "");
+	assert_fails(act_pci_driver(&f.pci, &now, bdf("0000:99:00.0"), &err), -ENODEV, &err, "0000:99:00.0");
+	assert_int_equal(act_pci_vf_count(&f.pci, &n, bdf(FX_PF), &err), 0);
+	assert_int_equal(n, 0);
+	assert_fails(act_pci_vf_count(&f.pci, &n, bdf(FX_GPU), &err), -EIO, &err, "no SR-IOV");
+	assert_fails(act_pci_vf_count(&f.pci, &n, bdf("0000:99:00.0"), &err), -ENODEV, &err, "0000:99:00.0");
+	fx_done(&f);
+}
+
+static void test_bind_and_back(void **state)
+{
+	static const struct act_driver nvidia = { .driver = "nvidia" };
+	static const struct act_driver bare = { 0 };
+	struct error err = ERROR_INIT;
+	char value[64];
+	struct fx f;
+
+	(void)state;
+	fx_init(&f);
+	fx_start_kernel(&f);
+	assert_int_equal(act_pci_driver_set(&f.pci, bdf(FX_GPU), &vfio, &err), 0);
+	assert_driver(&f, FX_GPU, "vfio-pci", "vfio-pci");
+	assert_int_equal(act_pci_driver_set(&f.pci, bdf(FX_GPU), &nvidia, &err), 0);
+	assert_driver(&f, FX_GPU, "nvidia", "");
+	assert_string_equal(fx_text(&f, value, GPU_DIR "/driver_override"), ""); /* "\n" was written */
+	assert_int_equal(act_pci_driver_set(&f.pci, bdf(FX_GPU), &bare, &err), 0);
+	assert_driver(&f, FX_GPU, "", "");
+	fx_done(&f);
+}
+
+/* What is so already is not written: the files to write to are not even there. */
+static void test_idempotent(void **state)
+{
+	static const struct act_driver nvidia = { .driver = "nvidia" };
+	struct error err = ERROR_INIT;
+	struct fx f;
+
+	(void)state;
+	fx_init(&f);
+	fx_unlink(&f, "sys/bus/pci/drivers/nvidia/bind");
+	fx_unlink(&f, "sys/bus/pci/drivers/nvidia/unbind");
+	assert_int_equal(act_pci_driver_set(&f.pci, bdf(FX_GPU), &nvidia, &err), 0);
+	assert_int_equal(act_pci_vf_count_set(&f.pci, bdf(FX_PF), 0, &err), 0);
+	fx_done(&f);
+}
+
+/* Nothing reacts here: the orders are written, and their absence is noticed. */
+static void test_no_effect(void **state)
+{
+	struct error err = ERROR_INIT;
+	char value[64];
+	struct fx f;
+
+	(void)state;
+	fx_init(&f);
+	assert_fails(act_pci_driver_set(&f.pci, bdf(FX_GPU), &vfio, &err), -ETIMEDOUT, &err,
+		     FX_GPU " still has driver nvidia and override vfio-pci");
+	assert_string_equal(fx_text(&f, value, GPU_DIR "/driver_override"), "vfio-pci");
+	assert_string_equal(fx_text(&f, value, "sys/bus/pci/drivers/nvidia/unbind"), FX_GPU);
+	assert_string_equal(fx_text(&f, value, "sys/bus/pci/drivers/vfio-pci/bind"), FX_GPU);
+	err = ERROR_INIT;
+	assert_fails(act_pci_vf_count_set(&f.pci, bdf(FX_PF), 2, &err), -ETIMEDOUT, &err, "not each has its device");
+	fx_done(&f);
+}
+
+static void test_bind_refused(void **state)
+{
+	static const struct act_driver ghost = { .driver = "ghost" };
+	struct error err = ERROR_INIT;
+	struct fx f;
+
+	(void)state;
+	fx_init(&f);
+	fx_start_kernel(&f);
+	assert_fails(act_pci_driver_set(&f.pci, bdf(FX_GPU), &ghost, &err), -EIO, &err, "no driver ghost in the kernel");
+	err = ERROR_INIT;
+	f.vfio_refuses = true;
+	assert_fails(act_pci_driver_set(&f.pci, bdf(FX_GPU), &vfio, &err), -ETIMEDOUT, &err, "to have driver vfio-pci");
+	err = ERROR_INIT;
+	assert_fails(act_pci_driver_set(&f.pci, bdf("0000:99:00.0"), &vfio, &err), -ENODEV, &err, "0000:99:00.0");
+	fx_done(&f);
+}
+
+/* A write that fails: here because the attribute is a directory (EISDIR). */
+static void test_write_errors(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct fx f;
+
+	(void)state;
+	fx_init(&f);
+	fx_unlink(&f, GPU_DIR "/driver");
+	fx_unlink(&f, "sys/bus/pci/drivers/vfio-pci/bind");
+	fx_dir(&f, "sys/bus/pci/drivers/vfio-pci/bind");
+	assert_fails(act_pci_driver_set(&f.pci, bdf(FX_GPU), &vfio, &err), -EIO, &err, "cannot bind it to vfio-pci");
+	err = ERROR_INIT;
+	fx_unlink(&f, GPU_DIR "/iommu_group");
+	assert_fails(act_pci_driver_set(&f.pci, bdf(FX_GPU), &vfio, &err), -EIO, &err, "without an IOMMU group");
+	fx_done(&f);
+}
+
+static void test_text_root_is_read_only(void **state)
+{
+	static const char text[] = "# velad text host 1\n"
+				   "sys/bus/pci/devices/0000:17:00.0 -> ../../../devices/pci0000:15/0000:17:00.0\n"
+				   "sys/devices/pci0000:15/0000:17:00.0/driver -> ../../../bus/pci/drivers/nvidia\n"
+				   "sys/devices/pci0000:15/0000:17:00.0/driver_override\t(null)\n";
+	auto_(host_root_close) struct host_root *root = NULL;
+	struct error err = ERROR_INIT;
+	struct act_pci pci = { .deadline_ms = 100 };
+	struct act_driver now;
+
+	(void)state;
+	if (host_root_parse_text(&root, text, strlen(text), "test", &err) < 0)
+		fail_msg("%s", err.text);
+	pci.root = root;
+	assert_int_equal(act_pci_driver(&pci, &now, bdf(FX_GPU), &err), 0);
+	assert_string_equal(now.driver, "nvidia");
+	assert_fails(act_pci_driver_set(&pci, bdf(FX_GPU), &vfio, &err), -EIO, &err, "must be root on the real machine");
+}
+
+static void assert_count(const struct fx *f, uint16_t n)
+{
+	struct error err = ERROR_INIT;
+	uint16_t now;
+
+	assert_int_equal(act_pci_vf_count(&f->pci, &now, bdf(FX_PF), &err), 0);
+	assert_int_equal(now, n);
+}
+
+static void test_vfs(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct fx f;
+
+	(void)state;
+	fx_init(&f);
+	fx_start_kernel(&f);
+	assert_int_equal(act_pci_vf_count_set(&f.pci, bdf(FX_PF), 3, &err), 0);
+	assert_count(&f, 3);
+	assert_driver(&f, "0000:18:00.4", "", "");
+	assert_int_equal(act_pci_vf_count_set(&f.pci, bdf(FX_PF), 3, &err), 0);
+	assert_int_equal(act_pci_vf_count_set(&f.pci, bdf(FX_PF), 2, &err), 0);
+	assert_count(&f, 2);
+	assert_fails(act_pci_vf_count_set(&f.pci, bdf(FX_PF), 5, &err), -ENOSPC, &err, "at most 4 VFs, 5 were asked for");
+	assert_count(&f, 2);
+	assert_int_equal(act_pci_vf_count_set(&f.pci, bdf(FX_PF), 0, &err), 0);
+	assert_count(&f, 0);
+	fx_done(&f);
+}
+
+static void test_used_vfs_stay(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct fx f;
+
+	(void)state;
+	fx_init(&f);
+	fx_start_kernel(&f);
+	assert_int_equal(act_pci_vf_count_set(&f.pci, bdf(FX_PF), 2, &err), 0);
+	assert_int_equal(act_pci_driver_set(&f.pci, bdf("0000:18:00.3"), &vfio, &err), 0);
+	assert_fails(act_pci_vf_count_set(&f.pci, bdf(FX_PF), 0, &err), -EBUSY, &err, "0000:18:00.3");
+	err = ERROR_INIT;
+	assert_fails(act_pci_vf_count_set(&f.pci, bdf(FX_PF), 4, &err), -EBUSY, &err, "0000:18:00.3");
+	assert_count(&f, 2);
+	fx_done(&f);
+}
+
+/* With no bytes allowed, the kernel refuses the write: what is said then names PF, driver and number. */
+static void test_vf_write_refused(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct rlimit old, none;
+	struct fx f;
+	int r;
+
+	(void)state;
+	fx_init(&f);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	none = (struct rlimit){ .rlim_cur = 0, .rlim_max = old.rlim_max };
+	assert_true(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	r = act_pci_vf_count_set(&f.pci, bdf(FX_PF), 2, &err);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	assert_fails(r, -EIO, &err, FX_PF ": driver mlx5_core refused 2 VFs");
+	fx_done(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_read),
+		cmocka_unit_test(test_bind_and_back),
+		cmocka_unit_test(test_idempotent),
+		cmocka_unit_test(test_no_effect),
+		cmocka_unit_test(test_bind_refused),
+		cmocka_unit_test(test_write_errors),
+		cmocka_unit_test(test_text_root_is_read_only),
+		cmocka_unit_test(test_vfs),
+		cmocka_unit_test(test_used_vfs_stay),
+		cmocka_unit_test(test_vf_write_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
