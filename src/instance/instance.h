@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* instance — guests and their life. The manager owns the store (SQLite) and the worker threads; it takes
+ * plans, runs their steps through act, and after a crash finishes or undoes what was begun. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "act/act.h"
+#include "base/auto.h"
+#include "plan/plan.h"
+
+struct arena;
+struct error;
+struct json_object;
+struct inst_manager; /* opaque */
+
+enum inst_state {
+	INST_PLANNED,
+	INST_PROVISIONING,
+	INST_RUNNING,
+	INST_DEGRADED,
+	INST_STOPPING,
+	INST_STOPPED,
+	INST_DELETING,
+	INST_DELETED,
+	INST_FAILED,
+	INST_STATE_MAX_,
+};
+
+const char *inst_state_text(enum inst_state s);
+
+struct inst_env {
+	const char *store;  /* path of the SQLite file; its directory exists */
+	struct act  act;
+	void (*changed)(void *self); /* the machine changed: read it again. Called on a worker thread */
+	void       *self;
+};
+
+/* Opens the store and queues the recovery of what an earlier daemon left: an instance found provisioning
+ * is undone and becomes failed; one found deleting is deleted to the end. */
+int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, struct error *err);
+struct inst_manager *inst_manager_free(struct inst_manager *m); /* waits for the running job; queued ones stay in the store */
+AUTO_DEFINE(struct inst_manager *, inst_manager_free);
+
+/* The four calls below commit to the store and return; the work happens on a worker.
+ * -EEXIST: the name is taken. -EBUSY: a device is taken meanwhile, or an operation runs on the instance.
+ * -ENOENT: no such instance. */
+int inst_create(struct inst_manager *m, uint64_t *ret_op, const struct plan_request *request,
+		const struct plan *plan, const char *uuid, struct error *err);
+int inst_delete(struct inst_manager *m, uint64_t *ret_op, const char *name, struct error *err);
+
+/* Devices that instances hold, for the planner; strings in the arena. */
+int inst_taken(struct inst_manager *m, struct plan_taken **ret, size_t *n, struct arena *arena,
+	       struct error *err);
+/* A libvirt domain of ours changed by itself (guest powered off, destroyed behind our back). */
+void inst_domain_changed(struct inst_manager *m, const char *name, enum act_domain state);
+/* The generation counter of topologies survives restarts: stores and returns the next one. */
+int inst_generation_next(struct inst_manager *m, uint64_t *ret, struct error *err);
+
+/* JSON of docs/openapi.json; -ENOENT with a sentence if there is none. The caller puts it. */
+int inst_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err);
+int inst_list_json(struct inst_manager *m, struct json_object **ret, struct error *err);
+int inst_op_json(struct inst_manager *m, struct json_object **ret, uint64_t op, struct error *err);

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Instances and operations as JSON, as docs/openapi.json has them. */
+#include "base/json.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "instance/manager.h"
+#include "instance/op.h"
+#include "instance/store.h"
+
+#define PLAN_BYTES_MAX (16 * 1024 * 1024) /* our own text: far above any plan */
+
+static int no_memory(struct error *err)
+{
+	return error_set(err, -ENOMEM, "no memory for an answer");
+}
+
+/* The wire names of errors as in api/: an operation fails after its answer was given. */
+static const char *code_text(int code)
+{
+	static const struct {
+		int         code;
+		const char *text;
+	} table[] = {
+		{ -EINVAL, "invalid" },     { -E2BIG, "too_large" },     { -EPERM, "denied" },
+		{ -EACCES, "denied" },      { -ENOENT, "not_found" },    { -EEXIST, "exists" },
+		{ -EBUSY, "busy" },         { -ESTALE, "stale_plan" },   { -ENOSPC, "no_capacity" },
+		{ -ENODEV, "host" },        { -EREMOTEIO, "hypervisor" }, { -ETIMEDOUT, "timeout" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+		if (table[i].code == code)
+			return table[i].text;
+	return "internal";
+}
+
+static void add_time(struct json_out *o, const char *key, int64_t seconds)
+{
+	time_t t = (time_t)seconds;
+	char text[32];
+	struct tm tm;
+
+	if (seconds > 0 && gmtime_r(&t, &tm) && strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm) > 0)
+		json_add_string(o, key, text);
+	else
+		json_add(o, key, NULL);
+}
+
+struct json_object *json_steps(const struct rows_step *step, size_t n, bool backwards)
+{
+	json_object *list = json_object_new_array();
+	struct json_out all = { .obj = list, .failed = !list };
+
+	for (size_t i = 0; i < n; i++) {
+		const struct rows_step *s = &step[backwards ? n - 1 - i : i];
+		struct json_out one = json_out_new();
+
+		json_add_string(&one, "id", plan_step_text(s->kind));
+		json_add_string(&one, "target", s->target);
+		json_add_string(&one, "from", s->from);
+		json_add_string(&one, "to", s->to);
+		json_add_string(&one, "state", step_state_text(s->state));
+		json_append_out(&all, list, &one);
+	}
+	return json_finish(&all);
+}
+
+static void add_steps(struct json_out *o, json_object *steps)
+{
+	if (steps)
+		json_add(o, "steps", steps);
+	else
+		o->failed = true;
+}
+
+static int parse_own(json_object **ret, const char *text, const char *what, struct error *err)
+{
+	int r = json_parse(ret, text, strlen(text), PLAN_BYTES_MAX, err);
+
+	return r < 0 ? error_prefix(err, "the store has a damaged %s", what) : 0;
+}
+
+int json_plan_xml(char **ret, const char *plan, struct error *err)
+{
+	auto_(json_object_put) json_object *obj = NULL;
+	json_object *xml = NULL;
+	int r = parse_own(&obj, plan, "plan", err);
+
+	if (r < 0)
+		return r;
+	if (!json_object_object_get_ex(obj, "domain_xml", &xml) || !json_object_is_type(xml, json_type_string))
+		return error_set(err, -EBADMSG, "the store has a plan without domain XML");
+	*ret = strdup(json_object_get_string(xml));
+	return *ret ? 0 : no_memory(err);
+}
+
+static int add_plan(struct json_out *o, const struct rows_instance *in, struct error *err)
+{
+	static const char *const keys[] = { "bundle", "generation" };
+	auto_(json_object_put) json_object *request = NULL, *plan = NULL;
+	int r;
+
+	r = parse_own(&request, in->request, "request", err);
+	if (r == 0)
+		r = parse_own(&plan, in->plan, "plan", err);
+	if (r < 0)
+		return r;
+	json_add(o, "request", steal(request));
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		json_object *v = NULL;
+
+		(void)json_object_object_get_ex(plan, keys[i], &v); /* stays null if it is not there */
+		json_add(o, keys[i], json_object_get(v));
+	}
+	return 0;
+}
+
+static int fill_instance(struct json_out *o, const struct rows_instance *in, const struct rows_step *step,
+			 size_t n, struct error *err)
+{
+	int r;
+
+	json_add_string(o, "name", in->name);
+	json_add_string(o, "uuid", in->uuid);
+	json_add_string(o, "state", inst_state_text(in->state));
+	json_add_string(o, "error", in->error);
+	add_time(o, "created", in->created);
+	r = add_plan(o, in, err);
+	json_add_uint(o, "operation", in->operation);
+	add_steps(o, json_steps(step, n, false));
+	return r;
+}
+
+/* Hands o over as *ret, unless r says that it was not filled. */
+static int finish(json_object **ret, struct json_out *o, int r, struct error *err)
+{
+	json_object *obj;
+
+	if (r < 0)
+		o->failed = true;
+	obj = json_finish(o);
+	if (r < 0)
+		return r;
+	if (!obj)
+		return no_memory(err);
+	*ret = obj;
+	return 0;
+}
+
+static int instance_json(struct store_tx *tx, json_object **ret, const char *name, struct arena *arena,
+			 struct error *err)
+{
+	struct rows_instance *in = NULL;
+	struct rows_step *step;
+	struct json_out o;
+	size_t n;
+	int r;
+
+	r = rows_instance_find(tx, &in, name, arena, err);
+	if (r == 0 && !in)
+		return error_set(err, -ENOENT, "there is no instance %s", name);
+	if (r == 0)
+		r = rows_steps(tx, &step, &n, name, arena, err);
+	if (r < 0)
+		return r;
+	o = json_out_new();
+	r = fill_instance(&o, in, step, n, err);
+	return finish(ret, &o, r, err);
+}
+
+int inst_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct arena arena = { 0 };
+	int r;
+
+	r = store_begin(&tx, m->store, err);
+	if (r == 0)
+		r = instance_json(tx, ret, name, &arena, err);
+	arena_done(&arena);
+	return r;
+}
+
+static int list_json(struct store_tx *tx, json_object **ret, struct arena *arena, struct error *err)
+{
+	json_object *list = json_object_new_array();
+	struct json_out o = json_out_new();
+	const char **names;
+	size_t n = 0;
+	int r;
+
+	r = rows_instance_names(tx, &names, &n, arena, err);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		json_object *one = NULL;
+
+		r = instance_json(tx, &one, names[i], arena, err);
+		json_append(&o, list, one);
+	}
+	json_add(&o, "instances", list);
+	o.failed = o.failed || !list;
+	return finish(ret, &o, r, err);
+}
+
+int inst_list_json(struct inst_manager *m, struct json_object **ret, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct arena arena = { 0 };
+	int r;
+
+	r = store_begin(&tx, m->store, err);
+	if (r == 0)
+		r = list_json(tx, ret, &arena, err);
+	arena_done(&arena);
+	return r;
+}
+
+/* A finished operation has its steps with it: the instance may be gone. */
+static int op_steps(struct store_tx *tx, json_object **ret, const struct op *op, struct arena *arena,
+		    struct error *err)
+{
+	struct rows_step *step;
+	size_t n;
+	int r;
+
+	if (op->steps)
+		return parse_own(ret, op->steps, "operation", err);
+	r = rows_steps(tx, &step, &n, op->instance, arena, err);
+	if (r < 0)
+		return r;
+	*ret = json_steps(step, n, op->kind == OP_DELETE);
+	return *ret ? 0 : no_memory(err);
+}
+
+static void add_error(struct json_out *o, const struct op *op)
+{
+	struct json_out e;
+
+	if (op->state != OP_FAILED) {
+		json_add(o, "error", NULL);
+		return;
+	}
+	e = json_out_new();
+	json_add_string(&e, "code", code_text(op->code));
+	json_add_string(&e, "detail", op->detail);
+	json_add_out(o, "error", &e);
+}
+
+static int op_json(struct store_tx *tx, json_object **ret, uint64_t id, struct arena *arena,
+		   struct error *err)
+{
+	json_object *steps = NULL;
+	struct op *op = NULL;
+	struct json_out o;
+	int r;
+
+	r = op_find(tx, &op, id, arena, err);
+	if (r == 0 && !op)
+		return error_set(err, -ENOENT, "there is no operation %llu (any more: old ones are dropped)",
+				 (unsigned long long)id);
+	if (r == 0)
+		r = op_steps(tx, &steps, op, arena, err);
+	if (r < 0)
+		return r;
+	o = json_out_new();
+	json_add_uint(&o, "id", op->id);
+	json_add_string(&o, "kind", op_kind_text(op->kind));
+	json_add_string(&o, "instance", op->instance);
+	json_add_string(&o, "state", op_state_text(op->state));
+	add_time(&o, "created", op->created);
+	add_time(&o, "finished", op->finished);
+	add_error(&o, op);
+	add_steps(&o, steps);
+	return finish(ret, &o, 0, err);
+}
+
+int inst_op_json(struct inst_manager *m, struct json_object **ret, uint64_t op, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct arena arena = { 0 };
+	int r;
+
+	r = op > INT64_MAX ? error_set(err, -ENOENT, "there is no operation %llu", (unsigned long long)op) :
+			     store_begin(&tx, m->store, err);
+	if (r == 0)
+		r = op_json(tx, ret, op, &arena, err);
+	arena_done(&arena);
+	return r;
+}

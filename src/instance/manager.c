@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The calls of instance.h that change something. Each is one transaction: what it answers is what a crash
+ * a moment later would find. The work itself is done by worker.c. */
+#include "instance/manager.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "instance/op.h"
+#include "instance/state.h"
+#include "instance/store.h"
+
+#define QUEUE_MAX 32 /* unfinished operations; more are refused */
+
+static int find_inherited(struct inst_manager *m, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r;
+
+	r = store_begin(&tx, m->store, err);
+	return r < 0 ? r : op_last(tx, &m->inherited, err);
+}
+
+int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, struct error *err)
+{
+	auto_(inst_manager_free) struct inst_manager *m = calloc(1, sizeof(*m));
+	pthread_condattr_t attr;
+	int r;
+
+	if (!m)
+		return error_set(err, -ENOMEM, "no memory for the instances");
+	/* glibc: these fail for no argument that is given here */
+	(void)pthread_mutex_init(&m->lock, NULL);
+	(void)pthread_condattr_init(&attr);
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&m->cond, &attr);
+	(void)pthread_condattr_destroy(&attr);
+	m->env = *env;
+	m->env.store = NULL;
+	m->wake = m->look = true; /* for what an earlier daemon left, and what happened since */
+	r = store_open(&m->store, env->store, err);
+	if (r == 0)
+		r = find_inherited(m, err);
+	if (r == 0)
+		r = worker_start(m, err);
+	if (r < 0)
+		return r;
+	*ret = steal(m);
+	return 0;
+}
+
+struct inst_manager *inst_manager_free(struct inst_manager *m)
+{
+	if (!m)
+		return NULL;
+	worker_stop(m);
+	(void)store_close(m->store);
+	(void)pthread_cond_destroy(&m->cond);
+	(void)pthread_mutex_destroy(&m->lock);
+	free(m);
+	return NULL;
+}
+
+static int check_queue(struct store_tx *tx, struct error *err)
+{
+	uint64_t n;
+	int r = op_unfinished(tx, &n, err);
+
+	if (r == 0 && n >= QUEUE_MAX)
+		return error_set(err, -EBUSY, "%d operations wait already; try again when some are finished", QUEUE_MAX);
+	return r;
+}
+
+static int add_devices(struct store_tx *tx, const char *name, const struct plan *plan, struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < plan->ngpus; i++)
+		r = rows_device_add(tx, plan->gpu[i], name, err);
+	for (size_t i = 0; r == 0 && i < plan->nvfs; i++)
+		r = rows_device_add(tx, plan->vf[i].bdf, name, err);
+	for (size_t i = 0; r == 0 && i < plan->ncompanions; i++)
+		r = rows_device_add(tx, plan->companion[i].bdf, name, err);
+	return r < 0 ? error_prefix(err, "instance %s", name) : 0;
+}
+
+static int add_steps(struct store_tx *tx, const char *name, const struct plan *plan, struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < plan->nsteps; i++) {
+		const struct plan_step *s = &plan->step[i];
+
+		r = rows_step_add(tx, name,
+				  &(struct rows_step){
+					  .seq = (int64_t)i,
+					  .kind = s->kind,
+					  .target = s->target,
+					  .from = s->from,
+					  .to = s->to,
+					  .state = STEP_PENDING,
+				  },
+				  err);
+	}
+	return r;
+}
+
+static int check_name(struct store_tx *tx, const char *name, struct error *err)
+{
+	struct rows_instance *in = NULL;
+	struct arena arena = { 0 };
+	int r;
+
+	r = rows_instance_find(tx, &in, name, &arena, err);
+	if (r == 0 && in)
+		r = error_set(err, -EEXIST, "instance %s exists already (%s)", name, inst_state_text(in->state));
+	arena_done(&arena);
+	return r;
+}
+
+static int insert(struct store_tx *tx, struct rows_instance *in, const struct plan *plan, struct error *err)
+{
+	int r;
+
+	r = check_name(tx, in->name, err);
+	if (r == 0)
+		r = check_queue(tx, err);
+	if (r == 0)
+		r = op_add(tx, &in->operation, OP_CREATE, in->name, in->created, err);
+	if (r == 0)
+		r = rows_instance_add(tx, in, err);
+	if (r == 0)
+		r = add_devices(tx, in->name, plan, err);
+	if (r == 0)
+		r = add_steps(tx, in->name, plan, err);
+	return r;
+}
+
+int inst_create(struct inst_manager *m, uint64_t *ret_op, const struct plan_request *request,
+		const struct plan *plan, const char *uuid, struct error *err)
+{
+	auto_(json_object_put) json_object *request_json = plan_request_json(request);
+	auto_(json_object_put) json_object *plan_obj = plan_json(plan);
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct rows_instance in = {
+		.name = request->name,
+		.uuid = uuid,
+		.state = INST_PLANNED,
+		.created = time(NULL),
+	};
+	int r;
+
+	assert(plan->fits && plan->domain_xml && request->name[0]); /* the methods see to it */
+	if (request_json && plan_obj) {
+		in.request = json_object_to_json_string_ext(request_json, JSON_C_TO_STRING_PLAIN);
+		in.plan = json_object_to_json_string_ext(plan_obj, JSON_C_TO_STRING_PLAIN);
+	}
+	if (!in.request || !in.plan)
+		return error_set(err, -ENOMEM, "no memory for instance %s", request->name);
+	r = store_begin(&tx, m->store, err);
+	if (r == 0)
+		r = insert(tx, &in, plan, err);
+	if (r == 0)
+		r = store_commit(tx, err);
+	if (r < 0)
+		return r;
+	*ret_op = in.operation;
+	worker_wake(m, false);
+	return 0;
+}
+
+static int check_idle(struct store_tx *tx, const struct rows_instance *in, struct arena *arena,
+		      struct error *err)
+{
+	struct op *op = NULL;
+	int r;
+
+	r = op_find(tx, &op, in->operation, arena, err);
+	if (r == 0 && op && op->finished == 0)
+		return error_set(err, -EBUSY, "operation %llu (%s) runs on instance %s; wait for its end",
+				 (unsigned long long)op->id, op_kind_text(op->kind), in->name);
+	return r;
+}
+
+static int begin_delete(struct store_tx *tx, uint64_t *ret_op, const char *name, struct arena *arena,
+			struct error *err)
+{
+	struct rows_instance *in = NULL;
+	int r;
+
+	r = rows_instance_find(tx, &in, name, arena, err);
+	if (r == 0 && !in)
+		return error_set(err, -ENOENT, "there is no instance %s", name);
+	if (r == 0)
+		r = check_idle(tx, in, arena, err);
+	if (r == 0)
+		r = check_queue(tx, err);
+	if (r == 0)
+		r = op_add(tx, ret_op, OP_DELETE, name, time(NULL), err);
+	if (r == 0)
+		r = rows_instance_operation(tx, name, *ret_op, err);
+	if (r == 0)
+		r = inst_enter(tx, in, INST_DELETING, NULL, err);
+	return r;
+}
+
+int inst_delete(struct inst_manager *m, uint64_t *ret_op, const char *name, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct arena arena = { 0 };
+	uint64_t op = 0;
+	int r;
+
+	r = store_begin(&tx, m->store, err);
+	if (r == 0)
+		r = begin_delete(tx, &op, name, &arena, err);
+	if (r == 0)
+		r = store_commit(tx, err);
+	arena_done(&arena);
+	if (r < 0)
+		return r;
+	*ret_op = op;
+	worker_wake(m, false);
+	return 0;
+}
+
+int inst_taken(struct inst_manager *m, struct plan_taken **ret, size_t *n, struct arena *arena,
+	       struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r;
+
+	r = store_begin(&tx, m->store, err);
+	return r < 0 ? r : rows_devices(tx, ret, n, arena, err);
+}
+
+int inst_generation_next(struct inst_manager *m, uint64_t *ret, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL; /* goes before tx does */
+	uint64_t next;
+	int r;
+
+	r = store_begin(&tx, m->store, err);
+	if (r == 0)
+		r = store_query(tx, &q, "UPDATE meta SET generation = generation + 1 RETURNING generation", NO_ARGS,
+				err);
+	if (r == 0)
+		r = store_next(q, err);
+	if (r == 0)
+		return error_set(err, -EBADMSG, "the store has no generation counter");
+	if (r < 0)
+		return r;
+	next = (uint64_t)store_int(q, 0);
+	q = store_query_free(q); /* a statement in progress would refuse the commit */
+	r = store_commit(tx, err);
+	if (r == 0)
+		*ret = next;
+	return r;
+}
+
+/* What the state becomes when the domain is seen like this; the same state if nothing changes. */
+static enum inst_state seen_state(enum inst_state now, enum act_domain domain)
+{
+	bool up = domain == ACT_DOMAIN_RUNNING;
+
+	if ((now == INST_RUNNING || now == INST_DEGRADED) && !up)
+		return INST_STOPPED;
+	if (now == INST_STOPPED && up)
+		return INST_RUNNING;
+	return now;
+}
+
+static int commit_seen(struct inst_manager *m, bool *changed, const char *name, enum act_domain domain,
+		       struct arena *arena, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct rows_instance *in = NULL;
+	enum inst_state before, next;
+	int r;
+
+	r = store_begin(&tx, m->store, err);
+	if (r == 0)
+		r = rows_instance_find(tx, &in, name, arena, err);
+	if (r < 0 || !in)
+		return r;
+	before = in->state;
+	next = seen_state(before, domain);
+	if (next == before)
+		return 0;
+	r = inst_enter(tx, in, next, NULL, err);
+	if (r == 0)
+		r = store_commit(tx, err);
+	if (r < 0)
+		return r;
+	log_info("instance %s: %s -> %s, its domain changed by itself", name, inst_state_text(before),
+		 inst_state_text(next));
+	*changed = true;
+	return 0;
+}
+
+/* No operation is on an instance that is "running" or "stopped": create enters "running" with its end, and
+ * delete leaves both before it begins. */
+bool manager_note_domain(struct inst_manager *m, const char *name, enum act_domain state)
+{
+	struct arena arena = { 0 };
+	struct error err = ERROR_INIT;
+	bool changed = false;
+
+	if (commit_seen(m, &changed, name, state, &arena, &err) < 0)
+		log_err("instance %s: cannot note that its domain changed: %s", name, err.text);
+	arena_done(&arena);
+	return changed;
+}
+
+/* Events come late: this one may be about an earlier guest of the same name. It is believed at once, and
+ * the worker looks as soon as it can. */
+void inst_domain_changed(struct inst_manager *m, const char *name, enum act_domain state)
+{
+	if (manager_note_domain(m, name, state))
+		worker_wake(m, true);
+}

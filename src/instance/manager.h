@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* instance/manager — what the files of this room share. What is known about instances is in the store
+ * only; the members below `lock` are all that two threads share beside it. */
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "instance/instance.h"
+#include "instance/rows.h"
+
+struct json_object;
+struct store;
+
+struct inst_manager {
+	struct store   *store; /* owned; has its own lock */
+	struct inst_env env;   /* env.store is not kept */
+	uint64_t        inherited; /* operations up to this id are of an earlier daemon */
+	pthread_t       thread;
+	bool            started;
+	pthread_mutex_t lock;
+	pthread_cond_t  cond;
+	bool            stop, wake, look; /* under lock, with cond */
+};
+
+int  worker_start(struct inst_manager *m, struct error *err);
+void worker_stop(struct inst_manager *m); /* waits for the running job */
+void worker_wake(struct inst_manager *m, bool look); /* look: compare all instances with their domains */
+
+/* True if the state of the instance changed by it. */
+bool manager_note_domain(struct inst_manager *m, const char *name, enum act_domain state);
+
+/* [{"id","target","from","to","state"}...]; NULL: no memory. */
+struct json_object *json_steps(const struct rows_step *step, size_t n, bool backwards);
+/* "domain_xml" of a plan as it is stored; the caller frees. */
+int json_plan_xml(char **ret, const char *plan, struct error *err);

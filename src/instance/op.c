@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SQL for operations. The table is also the queue of the worker: what is not finished is work. */
+#include "instance/op.h"
+
+#include <errno.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/strtab.h"
+#include "instance/store.h"
+
+#define OPERATIONS_KEPT 1000
+
+static const char *const op_kinds[OP_KIND_MAX_] = {
+	[OP_CREATE] = "create",
+	[OP_DELETE] = "delete",
+};
+
+static const char *const op_states[OP_STATE_MAX_] = {
+	[OP_QUEUED] = "queued",
+	[OP_RUNNING] = "running",
+	[OP_SUCCEEDED] = "succeeded",
+	[OP_FAILED] = "failed",
+};
+
+const char *op_kind_text(enum op_kind k)
+{
+	return strtab_text(op_kinds, OP_KIND_MAX_, k);
+}
+
+const char *op_state_text(enum op_state s)
+{
+	return strtab_text(op_states, OP_STATE_MAX_, s);
+}
+
+/* An operation that is the last one of an instance stays, however old: the instance names it. */
+int op_add(struct store_tx *tx, uint64_t *ret, enum op_kind kind, const char *name, int64_t now,
+		struct error *err)
+{
+	int64_t id;
+	int r;
+
+	r = store_exec(tx, "INSERT INTO operation(kind, instance, state, created) VALUES(?, ?, 'queued', ?)",
+		       ARGS(ARG_TEXT(op_kind_text(kind)), ARG_TEXT(name), ARG_INT(now)), err);
+	if (r < 0)
+		return r;
+	id = store_last_id(tx);
+	r = store_exec(tx, "DELETE FROM operation WHERE id <= ? AND finished > 0"
+			   " AND id NOT IN (SELECT operation FROM instance)",
+		       ARGS(ARG_INT(id - OPERATIONS_KEPT)), err);
+	if (r == 0)
+		*ret = (uint64_t)id;
+	return r;
+}
+
+static int read_op(struct op *ret, struct sqlite3_stmt *q, struct arena *arena, struct error *err)
+{
+	int kind = strtab_find(op_kinds, OP_KIND_MAX_, store_text(q, 1));
+	int state = strtab_find(op_states, OP_STATE_MAX_, store_text(q, 3));
+	bool detail = !store_null(q, 5), steps = !store_null(q, 8);
+
+	if (kind < 0 || state < 0)
+		return error_set(err, -EBADMSG, "the store has operation %lld of kind %s in state %s, which is unknown",
+				 (long long)store_int(q, 0), store_text(q, 1), store_text(q, 3));
+	*ret = (struct op){
+		.id = (uint64_t)store_int(q, 0),
+		.kind = (enum op_kind)kind,
+		.instance = arena_strdup(arena, store_text(q, 2)),
+		.state = (enum op_state)state,
+		.code = (int)store_int(q, 4),
+		.detail = detail ? arena_strdup(arena, store_text(q, 5)) : NULL,
+		.created = store_int(q, 6),
+		.finished = store_int(q, 7),
+		.steps = steps ? arena_strdup(arena, store_text(q, 8)) : NULL,
+	};
+	if (!ret->instance || (detail && !ret->detail) || (steps && !ret->steps))
+		return error_set(err, -ENOMEM, "no memory for rows of the store");
+	return 0;
+}
+
+static int find(struct store_tx *tx, struct op **ret, const char *sql, const struct store_arg *args,
+		struct arena *arena, struct error *err)
+{
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	struct op *op;
+	int r;
+
+	r = store_query(tx, &q, sql, args, err);
+	if (r == 0)
+		r = store_next(q, err);
+	if (r < 0)
+		return r;
+	if (r == 0) {
+		*ret = NULL;
+		return 0;
+	}
+	op = arena_alloc(arena, sizeof(*op));
+	if (!op)
+		return error_set(err, -ENOMEM, "no memory for rows of the store");
+	r = read_op(op, q, arena, err);
+	if (r == 0)
+		*ret = op;
+	return r;
+}
+
+#define SELECT_OP "SELECT id, kind, instance, state, code, detail, created, finished, steps FROM operation "
+
+int op_find(struct store_tx *tx, struct op **ret, uint64_t id, struct arena *arena,
+		 struct error *err)
+{
+	return find(tx, ret, SELECT_OP "WHERE id = ?", ARGS(ARG_INT(id)), arena, err);
+}
+
+int op_next(struct store_tx *tx, struct op **ret, struct arena *arena, struct error *err)
+{
+	return find(tx, ret, SELECT_OP "WHERE finished = 0 ORDER BY id LIMIT 1", NO_ARGS, arena, err);
+}
+
+static int number(struct store_tx *tx, uint64_t *ret, const char *sql, struct error *err)
+{
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	int r;
+
+	r = store_query(tx, &q, sql, NO_ARGS, err);
+	if (r == 0)
+		r = store_next(q, err);
+	if (r > 0)
+		*ret = (uint64_t)store_int(q, 0);
+	return r < 0 ? r : 0;
+}
+
+int op_last(struct store_tx *tx, uint64_t *ret, struct error *err)
+{
+	return number(tx, ret, "SELECT coalesce(max(id), 0) FROM operation", err);
+}
+
+int op_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err)
+{
+	return number(tx, ret, "SELECT count(*) FROM operation WHERE finished = 0", err);
+}
+
+int op_run(struct store_tx *tx, uint64_t id, struct error *err)
+{
+	return store_exec(tx, "UPDATE operation SET state = 'running' WHERE id = ?", ARGS(ARG_INT(id)), err);
+}
+
+int op_finish(struct store_tx *tx, const struct op *op, struct error *err)
+{
+	return store_exec(tx, "UPDATE operation SET state = ?, code = ?, detail = ?, finished = ?, steps = ?"
+			      " WHERE id = ?",
+			  ARGS(ARG_TEXT(op_state_text(op->state)), ARG_INT(op->code), ARG_TEXT(op->detail),
+			       ARG_INT(op->finished), ARG_TEXT(op->steps), ARG_INT(op->id)),
+			  err);
+}

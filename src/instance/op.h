@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* instance/op — the operations: what a client asked for and how it went. They outlive their instances;
+ * the last 1000 are kept. */
+
+#include <stdint.h>
+
+struct arena;
+struct error;
+struct store_tx;
+
+enum op_kind { OP_CREATE, OP_DELETE, OP_KIND_MAX_ };
+enum op_state { OP_QUEUED, OP_RUNNING, OP_SUCCEEDED, OP_FAILED, OP_STATE_MAX_ };
+
+const char *op_kind_text(enum op_kind k);
+const char *op_state_text(enum op_state s);
+
+struct op {
+	uint64_t      id;
+	enum op_kind  kind;
+	const char   *instance; /* may be gone, or be another one of the same name by now */
+	enum op_state state;
+	int           code;    /* negative errno of a failed one */
+	const char   *detail;  /* NULL none */
+	int64_t       created, finished; /* seconds since 1970; 0 not yet */
+	const char   *steps;   /* JSON, once it is finished; NULL before */
+};
+
+int op_add(struct store_tx *tx, uint64_t *ret, enum op_kind kind, const char *name, int64_t now,
+	   struct error *err);
+/* *ret is NULL if there is none; strings live in the arena. */
+int op_find(struct store_tx *tx, struct op **ret, uint64_t id, struct arena *arena, struct error *err);
+int op_next(struct store_tx *tx, struct op **ret, struct arena *arena, struct error *err); /* oldest unfinished */
+int op_last(struct store_tx *tx, uint64_t *ret, struct error *err); /* the highest id so far */
+int op_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err); /* how many wait or run */
+int op_run(struct store_tx *tx, uint64_t id, struct error *err);
+int op_finish(struct store_tx *tx, const struct op *op, struct error *err);

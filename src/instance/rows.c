@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SQL for instances, devices, steps and originals; operations are in op.c. Enums are stored by name, so
+ * that a person with sqlite3(1) can read the file and a new state cannot renumber old ones. */
+#include "instance/rows.h"
+
+#include <errno.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/strtab.h"
+#include "instance/state.h"
+#include "instance/store.h"
+
+static const char *const step_states[STEP_STATE_MAX_] = {
+	[STEP_PENDING] = "pending",
+	[STEP_BEGUN] = "begun",
+	[STEP_DONE] = "done",
+	[STEP_REVERTED] = "reverted",
+	[STEP_FAILED] = "failed",
+};
+
+const char *step_state_text(enum step_state s)
+{
+	return strtab_text(step_states, STEP_STATE_MAX_, s);
+}
+
+static int no_memory(struct error *err)
+{
+	return error_set(err, -ENOMEM, "no memory for rows of the store");
+}
+
+int rows_instance_add(struct store_tx *tx, const struct rows_instance *in, struct error *err)
+{
+	return store_exec(tx, "INSERT INTO instance(name, uuid, state, created, request, plan, operation)"
+			      " VALUES(?, ?, ?, ?, ?, ?, ?)",
+			  ARGS(ARG_TEXT(in->name), ARG_TEXT(in->uuid), ARG_TEXT(inst_state_text(in->state)),
+			       ARG_INT(in->created), ARG_TEXT(in->request), ARG_TEXT(in->plan),
+			       ARG_INT(in->operation)),
+			  err);
+}
+
+static int read_instance(struct rows_instance *ret, struct sqlite3_stmt *q, struct arena *arena,
+			 struct error *err)
+{
+	bool error = !store_null(q, 3);
+	int state = inst_state_parse(store_text(q, 2));
+
+	if (state < 0)
+		return error_set(err, -EBADMSG, "the store has instance %s in the unknown state \"%s\"",
+				 store_text(q, 0), store_text(q, 2));
+	*ret = (struct rows_instance){
+		.name = arena_strdup(arena, store_text(q, 0)),
+		.uuid = arena_strdup(arena, store_text(q, 1)),
+		.state = (enum inst_state)state,
+		.error = error ? arena_strdup(arena, store_text(q, 3)) : NULL,
+		.created = store_int(q, 4),
+		.request = arena_strdup(arena, store_text(q, 5)),
+		.plan = arena_strdup(arena, store_text(q, 6)),
+		.operation = (uint64_t)store_int(q, 7),
+	};
+	if (!ret->name || !ret->uuid || (error && !ret->error) || !ret->request || !ret->plan)
+		return no_memory(err);
+	return 0;
+}
+
+int rows_instance_find(struct store_tx *tx, struct rows_instance **ret, const char *name,
+		       struct arena *arena, struct error *err)
+{
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	struct rows_instance *in;
+	int r;
+
+	r = store_query(tx, &q, "SELECT name, uuid, state, error, created, request, plan, operation"
+				" FROM instance WHERE name = ?",
+			ARGS(ARG_TEXT(name)), err);
+	if (r == 0)
+		r = store_next(q, err);
+	if (r <= 0) {
+		if (r == 0)
+			*ret = NULL;
+		return r;
+	}
+	in = arena_alloc(arena, sizeof(*in));
+	if (!in)
+		return no_memory(err);
+	r = read_instance(in, q, arena, err);
+	if (r == 0)
+		*ret = in;
+	return r;
+}
+
+/* The number of rows and then the rows come from one transaction: they agree. */
+static int count(struct store_tx *tx, size_t *ret, const char *sql, const struct store_arg *args,
+		 struct error *err)
+{
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	int r;
+
+	r = store_query(tx, &q, sql, args, err);
+	if (r == 0)
+		r = store_next(q, err);
+	if (r > 0)
+		*ret = (size_t)store_int(q, 0);
+	return r < 0 ? r : 0;
+}
+
+int rows_instance_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena,
+			struct error *err)
+{
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	const char **names;
+	size_t max = 0, i = 0;
+	int r;
+
+	r = count(tx, &max, "SELECT count(*) FROM instance", NO_ARGS, err);
+	if (r == 0)
+		r = store_query(tx, &q, "SELECT name FROM instance ORDER BY name", NO_ARGS, err);
+	if (r < 0)
+		return r;
+	names = arena_array(arena, max + 1, sizeof(*names));
+	if (!names)
+		return no_memory(err);
+	while (i < max && (r = store_next(q, err)) > 0) {
+		names[i] = arena_strdup(arena, store_text(q, 0));
+		if (!names[i++])
+			return no_memory(err);
+	}
+	if (r < 0)
+		return r;
+	*ret = names;
+	*n = i;
+	return 0;
+}
+
+int rows_instance_operation(struct store_tx *tx, const char *name, uint64_t op, struct error *err)
+{
+	return store_exec(tx, "UPDATE instance SET operation = ? WHERE name = ?",
+			  ARGS(ARG_INT(op), ARG_TEXT(name)), err);
+}
+
+int rows_device_add(struct store_tx *tx, struct bdf bdf, const char *name, struct error *err)
+{
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	char text[BDF_TEXT_MAX];
+	int r;
+
+	r = store_query(tx, &q, "SELECT instance FROM device WHERE bdf = ?",
+			ARGS(ARG_TEXT(bdf_text(text, bdf))), err);
+	if (r == 0)
+		r = store_next(q, err);
+	if (r < 0)
+		return r;
+	if (r > 0)
+		return error_set(err, -EBUSY, "%s is held by instance %s", text, store_text(q, 0));
+	return store_exec(tx, "INSERT INTO device(bdf, instance) VALUES(?, ?)",
+			  ARGS(ARG_TEXT(text), ARG_TEXT(name)), err);
+}
+
+int rows_devices_drop(struct store_tx *tx, const char *name, struct error *err)
+{
+	return store_exec(tx, "DELETE FROM device WHERE instance = ?", ARGS(ARG_TEXT(name)), err);
+}
+
+int rows_devices(struct store_tx *tx, struct plan_taken **ret, size_t *n, struct arena *arena,
+		 struct error *err)
+{
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	struct plan_taken *taken;
+	size_t max = 0, i = 0;
+	int r;
+
+	r = count(tx, &max, "SELECT count(*) FROM device", NO_ARGS, err);
+	if (r == 0)
+		r = store_query(tx, &q, "SELECT bdf, instance FROM device ORDER BY bdf", NO_ARGS, err);
+	if (r < 0)
+		return r;
+	taken = arena_array(arena, max + 1, sizeof(*taken));
+	if (!taken)
+		return no_memory(err);
+	for (; i < max && (r = store_next(q, err)) > 0; i++) {
+		if (!bdf_parse(&taken[i].bdf, store_text(q, 0)))
+			return error_set(err, -EBADMSG, "the store has a device \"%s\", which is no BDF", store_text(q, 0));
+		taken[i].owner = arena_printf(arena, "instance %s", store_text(q, 1));
+		if (!taken[i].owner)
+			return no_memory(err);
+	}
+	if (r < 0)
+		return r;
+	*ret = taken;
+	*n = i;
+	return 0;
+}
+
+int rows_step_add(struct store_tx *tx, const char *name, const struct rows_step *s, struct error *err)
+{
+	return store_exec(tx, "INSERT INTO step(instance, seq, kind, target, was, wanted, state)"
+			      " VALUES(?, ?, ?, ?, ?, ?, ?)",
+			  ARGS(ARG_TEXT(name), ARG_INT(s->seq), ARG_TEXT(plan_step_text(s->kind)),
+			       ARG_TEXT(s->target), ARG_TEXT(s->from), ARG_TEXT(s->to),
+			       ARG_TEXT(step_state_text(s->state))),
+			  err);
+}
+
+static int read_step(struct rows_step *ret, struct sqlite3_stmt *q, struct arena *arena, struct error *err)
+{
+	int kind = plan_step_parse(store_text(q, 1));
+	int state = strtab_find(step_states, STEP_STATE_MAX_, store_text(q, 5));
+
+	if (kind < 0 || state < 0)
+		return error_set(err, -EBADMSG, "the store has a step %s of %s in state %s, which is unknown",
+				 store_text(q, 1), store_text(q, 2), store_text(q, 5));
+	*ret = (struct rows_step){
+		.seq = store_int(q, 0),
+		.kind = (enum plan_step_kind)kind,
+		.target = arena_strdup(arena, store_text(q, 2)),
+		.bdf = BDF_NONE,
+		.from = arena_strdup(arena, store_text(q, 3)),
+		.to = arena_strdup(arena, store_text(q, 4)),
+		.state = (enum step_state)state,
+	};
+	if (!ret->target || !ret->from || !ret->to)
+		return no_memory(err);
+	if ((kind == PLAN_STEP_VF_COUNT || kind == PLAN_STEP_BIND) && !bdf_parse(&ret->bdf, ret->target))
+		return error_set(err, -EBADMSG, "the store has a step %s of \"%s\", which is no BDF",
+				 store_text(q, 1), ret->target);
+	return 0;
+}
+
+int rows_steps(struct store_tx *tx, struct rows_step **ret, size_t *n, const char *name,
+	       struct arena *arena, struct error *err)
+{
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	struct rows_step *steps;
+	size_t max = 0, i = 0;
+	int r;
+
+	r = count(tx, &max, "SELECT count(*) FROM step WHERE instance = ?", ARGS(ARG_TEXT(name)), err);
+	if (r == 0)
+		r = store_query(tx, &q, "SELECT seq, kind, target, was, wanted, state FROM step"
+					" WHERE instance = ? ORDER BY seq",
+				ARGS(ARG_TEXT(name)), err);
+	if (r < 0)
+		return r;
+	steps = arena_array(arena, max + 1, sizeof(*steps));
+	if (!steps)
+		return no_memory(err);
+	for (; i < max && (r = store_next(q, err)) > 0; i++) {
+		int bad = read_step(&steps[i], q, arena, err);
+
+		if (bad < 0)
+			return bad;
+	}
+	if (r < 0)
+		return r;
+	*ret = steps;
+	*n = i;
+	return 0;
+}
+
+int rows_step_set(struct store_tx *tx, const char *name, int64_t seq, enum step_state state,
+		  const char *old, struct error *err)
+{
+	return store_exec(tx, "UPDATE step SET state = ?, old = coalesce(?, old) WHERE instance = ? AND seq = ?",
+			  ARGS(ARG_TEXT(step_state_text(state)), ARG_TEXT(old), ARG_TEXT(name), ARG_INT(seq)),
+			  err);
+}
+
+/* A step that is still ahead of an instance holds its target as well: what the instance was planned on
+ * must not be taken back below it. The steps that a failed create never reached hold nothing. */
+int rows_step_shared(struct store_tx *tx, bool *ret, const char *name, const struct rows_step *s,
+		     struct error *err)
+{
+	size_t n = 0;
+	int r;
+
+	r = count(tx, &n, "SELECT count(*) FROM step JOIN instance ON instance.name = step.instance"
+			  " WHERE step.kind = ? AND step.target = ? AND instance.name <> ?"
+			  " AND (step.state IN ('begun', 'done', 'failed')"
+			  "  OR (step.state = 'pending' AND instance.state IN ('planned', 'provisioning')))",
+		  ARGS(ARG_TEXT(plan_step_text(s->kind)), ARG_TEXT(s->target), ARG_TEXT(name)), err);
+	if (r == 0)
+		*ret = n > 0;
+	return r;
+}
+
+int rows_original_keep(struct store_tx *tx, const struct rows_step *s, const char *value, struct error *err)
+{
+	return store_exec(tx, "INSERT INTO original(kind, target, value) VALUES(?, ?, ?) ON CONFLICT DO NOTHING",
+			  ARGS(ARG_TEXT(plan_step_text(s->kind)), ARG_TEXT(s->target), ARG_TEXT(value)), err);
+}
+
+int rows_original_find(struct store_tx *tx, const char **ret, const struct rows_step *s,
+		       struct arena *arena, struct error *err)
+{
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	const char *value = NULL;
+	int r;
+
+	r = store_query(tx, &q, "SELECT value FROM original WHERE kind = ? AND target = ?",
+			ARGS(ARG_TEXT(plan_step_text(s->kind)), ARG_TEXT(s->target)), err);
+	if (r == 0)
+		r = store_next(q, err);
+	if (r < 0)
+		return r;
+	if (r > 0) {
+		value = arena_strdup(arena, store_text(q, 0));
+		if (!value)
+			return no_memory(err);
+	}
+	*ret = value;
+	return 0;
+}
+
+int rows_original_drop(struct store_tx *tx, const struct rows_step *s, struct error *err)
+{
+	return store_exec(tx, "DELETE FROM original WHERE kind = ? AND target = ?",
+			  ARGS(ARG_TEXT(plan_step_text(s->kind)), ARG_TEXT(s->target)), err);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* instance/rows — the records of the store and the SQL for each. Strings that are read live in the
+ * arena given. A find that finds nothing sets *ret to NULL and is no error. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bdf.h"
+#include "instance/instance.h"
+
+struct arena;
+struct error;
+struct store_tx;
+
+enum step_state { STEP_PENDING, STEP_BEGUN, STEP_DONE, STEP_REVERTED, STEP_FAILED, STEP_STATE_MAX_ };
+
+const char *step_state_text(enum step_state s);
+
+struct rows_instance {
+	const char     *name, *uuid;
+	enum inst_state state;
+	const char     *error; /* NULL none */
+	int64_t         created; /* seconds since 1970 */
+	const char     *request, *plan; /* JSON */
+	uint64_t        operation; /* the last one */
+};
+
+struct rows_step {
+	int64_t             seq;
+	enum plan_step_kind kind;
+	const char         *target;
+	struct bdf          bdf; /* of the target; BDF_NONE if it is no function */
+	const char         *from, *to; /* as the plan says */
+	enum step_state     state;
+};
+
+int rows_instance_add(struct store_tx *tx, const struct rows_instance *in, struct error *err);
+int rows_instance_find(struct store_tx *tx, struct rows_instance **ret, const char *name,
+		       struct arena *arena, struct error *err);
+int rows_instance_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena,
+			struct error *err);
+int rows_instance_operation(struct store_tx *tx, const char *name, uint64_t op, struct error *err);
+
+int rows_device_add(struct store_tx *tx, struct bdf bdf, const char *name, struct error *err); /* -EBUSY */
+int rows_devices_drop(struct store_tx *tx, const char *name, struct error *err);
+int rows_devices(struct store_tx *tx, struct plan_taken **ret, size_t *n, struct arena *arena,
+		 struct error *err);
+
+int rows_step_add(struct store_tx *tx, const char *name, const struct rows_step *s, struct error *err);
+int rows_steps(struct store_tx *tx, struct rows_step **ret, size_t *n, const char *name,
+	       struct arena *arena, struct error *err);
+/* old NULL: keep what is stored */
+int rows_step_set(struct store_tx *tx, const char *name, int64_t seq, enum step_state state,
+		  const char *old, struct error *err);
+/* Does an instance other than name hold the target of s? */
+int rows_step_shared(struct store_tx *tx, bool *ret, const char *name, const struct rows_step *s,
+		     struct error *err);
+
+int rows_original_keep(struct store_tx *tx, const struct rows_step *s, const char *value, struct error *err);
+int rows_original_find(struct store_tx *tx, const char **ret, const struct rows_step *s,
+		       struct arena *arena, struct error *err);
+int rows_original_drop(struct store_tx *tx, const struct rows_step *s, struct error *err);

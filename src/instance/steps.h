@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* instance/steps — the steps of a plan as effects: probe, apply, revert. Before an effect the store has
+ * the step as "begun" and the original value of its target; after it "done". */
+
+#include <stddef.h>
+
+#include "act/act.h"
+
+struct error;
+struct rows_step;
+struct store;
+
+struct steps {
+	struct store     *store;    /* borrowed, like all below */
+	struct act        act;
+	const char       *instance;
+	const char       *xml;      /* of the domain step; NULL if only reverting */
+	struct rows_step *step;     /* in the plan's order; their states are kept up to date */
+	size_t            n;
+};
+
+/* In order, until one fails. The text names step and target. */
+int steps_apply(const struct steps *s, struct error *err);
+
+/* In reverse order. Goes on after a failure, gives back as much as it can and returns the first failure;
+ * but where the guest cannot be stopped, nothing below it is touched. May be repeated at will. */
+int steps_revert(const struct steps *s, struct error *err);

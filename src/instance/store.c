@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The state file. Durability is SQLite's (WAL, synchronous=FULL: a commit that returned survives power
+ * loss); this file adds the schema, the lock between threads and sentences for what can go wrong. */
+#include "instance/store.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define SCHEMA_VERSION 1
+#define BUSY_TIMEOUT_MS 2000
+
+struct store_tx {
+	struct store *store; /* borrowed: the transaction is a member of it */
+	bool          open;
+};
+
+struct store {
+	sqlite3        *db;   /* owned */
+	char           *path; /* owned */
+	pthread_mutex_t lock; /* held from store_begin to store_end */
+	struct store_tx tx;
+};
+
+/* device and its primary key: a function belongs to at most one instance, whatever the code above does.
+ * original: what a thing on the machine was before the first instance touched it. */
+static const char schema[] =
+	"CREATE TABLE meta(id INTEGER PRIMARY KEY CHECK (id = 1), generation INTEGER NOT NULL) STRICT;"
+	"INSERT INTO meta VALUES(1, 0);"
+	"CREATE TABLE operation(id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL,"
+	" instance TEXT NOT NULL, state TEXT NOT NULL, code INTEGER NOT NULL DEFAULT 0, detail TEXT,"
+	" created INTEGER NOT NULL, finished INTEGER NOT NULL DEFAULT 0, steps TEXT) STRICT;"
+	"CREATE TABLE instance(name TEXT PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, state TEXT NOT NULL,"
+	" error TEXT, created INTEGER NOT NULL, request TEXT NOT NULL, plan TEXT NOT NULL,"
+	" operation INTEGER NOT NULL REFERENCES operation(id)) STRICT;"
+	"CREATE TABLE device(bdf TEXT PRIMARY KEY, instance TEXT NOT NULL"
+	" REFERENCES instance(name) ON DELETE CASCADE) STRICT;"
+	"CREATE TABLE step(instance TEXT NOT NULL REFERENCES instance(name) ON DELETE CASCADE,"
+	" seq INTEGER NOT NULL, kind TEXT NOT NULL, target TEXT NOT NULL, was TEXT NOT NULL,"
+	" wanted TEXT NOT NULL, old TEXT, state TEXT NOT NULL, PRIMARY KEY(instance, seq)) STRICT;"
+	"CREATE INDEX step_target ON step(kind, target);"
+	"CREATE TABLE original(kind TEXT NOT NULL, target TEXT NOT NULL, value TEXT NOT NULL,"
+	" PRIMARY KEY(kind, target)) STRICT;"
+	"PRAGMA user_version = 1;";
+
+/* Never -ENOSPC or the like: at the API edge those mean that the host has no room for a guest. */
+static int sql_error(sqlite3 *db, const char *path, struct error *err)
+{
+	const char *text = sqlite3_errmsg(db);
+
+	switch (sqlite3_errcode(db) & 0xff) { /* the primary code, sqlite.org/rescode.html */
+	case SQLITE_NOMEM:
+		return error_set(err, -ENOMEM, "no memory for the store %s", path);
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+		return error_set(err, -EBUSY, "the store %s is in use by another process; is another velad running?",
+				 path);
+	case SQLITE_FULL:
+		return error_set(err, -EIO, "the disk of the store %s is full (%s); make room there", path, text);
+	case SQLITE_READONLY:
+	case SQLITE_CANTOPEN:
+	case SQLITE_PERM:
+		return error_set(err, -EIO, "cannot write the store %s (%s); its directory must exist and be writable",
+				 path, text);
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+		return error_set(err, -EBADMSG, "the store %s is damaged or not a store of velad (%s); move it away or bring back a copy",
+				 path, text);
+	default:
+		return error_set(err, -EIO, "the store %s failed: %s", path, text);
+	}
+}
+
+static int tx_error(struct store_tx *tx, struct error *err)
+{
+	return sql_error(tx->store->db, tx->store->path, err);
+}
+
+static int bind_all(sqlite3_stmt *q, const struct store_arg *args)
+{
+	int r = SQLITE_OK;
+
+	assert(args != NULL);
+	for (int i = 0; args[i].kind != STORE_LAST && r == SQLITE_OK; i++) {
+		if (args[i].kind == STORE_INT)
+			r = sqlite3_bind_int64(q, i + 1, args[i].integer);
+		else if (args[i].text)
+			r = sqlite3_bind_text(q, i + 1, args[i].text, -1, SQLITE_TRANSIENT);
+		else
+			r = sqlite3_bind_null(q, i + 1);
+	}
+	return r;
+}
+
+int store_query(struct store_tx *tx, struct sqlite3_stmt **ret, const char *sql,
+		const struct store_arg *args, struct error *err)
+{
+	auto_(store_query_free) sqlite3_stmt *q = NULL;
+
+	if (sqlite3_prepare_v2(tx->store->db, sql, -1, &q, NULL) != SQLITE_OK)
+		return tx_error(tx, err);
+	if (bind_all(q, args) != SQLITE_OK)
+		return tx_error(tx, err);
+	*ret = steal(q);
+	return 0;
+}
+
+int store_next(struct sqlite3_stmt *q, struct error *err)
+{
+	sqlite3 *db = sqlite3_db_handle(q);
+
+	switch (sqlite3_step(q)) {
+	case SQLITE_ROW:
+		return 1;
+	case SQLITE_DONE:
+		return 0;
+	default:
+		return sql_error(db, sqlite3_db_filename(db, "main"), err);
+	}
+}
+
+int64_t store_int(struct sqlite3_stmt *q, int column)
+{
+	return sqlite3_column_int64(q, column);
+}
+
+const char *store_text(struct sqlite3_stmt *q, int column)
+{
+	const unsigned char *text = sqlite3_column_text(q, column); /* NULL also without memory */
+
+	return text ? (const char *)text : "";
+}
+
+bool store_null(struct sqlite3_stmt *q, int column)
+{
+	return sqlite3_column_type(q, column) == SQLITE_NULL;
+}
+
+struct sqlite3_stmt *store_query_free(struct sqlite3_stmt *q)
+{
+	(void)sqlite3_finalize(q); /* repeats the error of the last step, which was reported there */
+	return NULL;
+}
+
+int store_exec(struct store_tx *tx, const char *sql, const struct store_arg *args, struct error *err)
+{
+	auto_(store_query_free) sqlite3_stmt *q = NULL;
+	int r;
+
+	r = store_query(tx, &q, sql, args, err);
+	if (r < 0)
+		return r;
+	do
+		r = store_next(q, err);
+	while (r > 0);
+	return r;
+}
+
+int64_t store_last_id(struct store_tx *tx)
+{
+	return sqlite3_last_insert_rowid(tx->store->db);
+}
+
+int store_begin(struct store_tx **ret, struct store *s, struct error *err)
+{
+	(void)pthread_mutex_lock(&s->lock); /* cannot fail: a normal mutex, never taken twice */
+	assert(!s->tx.open);
+	if (sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK) {
+		(void)sql_error(s->db, s->path, err);
+		(void)pthread_mutex_unlock(&s->lock);
+		return err->code;
+	}
+	s->tx.open = true;
+	*ret = &s->tx;
+	return 0;
+}
+
+int store_commit(struct store_tx *tx, struct error *err)
+{
+	assert(tx->open);
+	if (sqlite3_exec(tx->store->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
+		return tx_error(tx, err);
+	tx->open = false;
+	return 0;
+}
+
+struct store_tx *store_end(struct store_tx *tx)
+{
+	if (!tx)
+		return NULL;
+	/* SQLite rolls back by itself on some errors (sqlite3_get_autocommit(3)); nothing is left then */
+	if (tx->open && !sqlite3_get_autocommit(tx->store->db))
+		(void)sqlite3_exec(tx->store->db, "ROLLBACK", NULL, NULL, NULL);
+	tx->open = false;
+	(void)pthread_mutex_unlock(&tx->store->lock);
+	return NULL;
+}
+
+/* One row of one column, such as a pragma's answer; "" without a row. */
+static int ask(struct store *s, char *ret, size_t size, const char *sql, struct error *err)
+{
+	auto_(store_query_free) sqlite3_stmt *q = NULL;
+	int r;
+
+	ret[0] = '\0';
+	if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) != SQLITE_OK)
+		return sql_error(s->db, s->path, err);
+	r = sqlite3_step(q);
+	if (r == SQLITE_ROW)
+		(void)sqlite3_snprintf((int)size, ret, "%s", store_text(q, 0));
+	else if (r != SQLITE_DONE)
+		return sql_error(s->db, s->path, err);
+	return 0;
+}
+
+/* locking_mode=EXCLUSIVE: two daemons on one store would both run its queue. It is released by the
+ * kernel when the process ends, however it ends. */
+static int configure(struct store *s, struct error *err)
+{
+	static const struct {
+		const char *sql, *answer;
+	} table[] = {
+		{ "PRAGMA locking_mode = EXCLUSIVE", "exclusive" },
+		{ "PRAGMA journal_mode = WAL", "wal" },
+		{ "PRAGMA synchronous = FULL", "" },
+		{ "PRAGMA foreign_keys = ON", "" },
+		{ "PRAGMA trusted_schema = OFF", "" },
+		{ "PRAGMA quick_check(1)", "ok" },
+	};
+	char answer[128];
+
+	(void)sqlite3_extended_result_codes(s->db, 1); /* fails only for a broken handle */
+	(void)sqlite3_busy_timeout(s->db, BUSY_TIMEOUT_MS);
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		int r = ask(s, answer, sizeof(answer), table[i].sql, err);
+
+		if (r < 0)
+			return r;
+		if (strcmp(answer, table[i].answer) != 0)
+			return error_set(err, -EBADMSG, "the store %s is damaged: %s says \"%s\"; move it away or bring back a copy",
+					 s->path, table[i].sql, answer);
+	}
+	return 0;
+}
+
+static int make_schema(struct store *s, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	char first[64];
+	int r;
+
+	r = ask(s, first, sizeof(first), "SELECT name FROM sqlite_schema LIMIT 1", err);
+	if (r < 0)
+		return r;
+	if (first[0])
+		return error_set(err, -EBADMSG, "%s is not a store of velad: it has a table \"%s\" and no version",
+				 s->path, first);
+	r = store_begin(&tx, s, err);
+	if (r < 0)
+		return r;
+	if (sqlite3_exec(s->db, schema, NULL, NULL, NULL) != SQLITE_OK)
+		return tx_error(tx, err);
+	return store_commit(tx, err);
+}
+
+static int check_version(struct store *s, struct error *err)
+{
+	char text[32];
+	int r, version;
+
+	r = ask(s, text, sizeof(text), "PRAGMA user_version", err);
+	if (r < 0)
+		return r;
+	version = atoi(text); /* a 32-bit number printed by SQLite */
+	if (version == 0)
+		return make_schema(s, err);
+	if (version != SCHEMA_VERSION)
+		return error_set(err, -EPROTONOSUPPORT,
+				 "the store %s has version %d and this velad knows only %d; run the newer velad that made it",
+				 s->path, version, SCHEMA_VERSION);
+	return 0;
+}
+
+int store_open(struct store **ret, const char *path, struct error *err)
+{
+	auto_(store_close) struct store *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return error_set(err, -ENOMEM, "no memory for the store %s", path);
+	s->tx.store = s;
+	(void)pthread_mutex_init(&s->lock, NULL); /* glibc: never fails without attributes */
+	s->path = strdup(path);
+	if (!s->path)
+		return error_set(err, -ENOMEM, "no memory for the store %s", path);
+	/* NOMUTEX: every use is between store_begin and store_end, or before the store is shared */
+	if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+			    NULL) != SQLITE_OK)
+		return s->db ? sql_error(s->db, path, err) :
+			       error_set(err, -ENOMEM, "no memory for the store %s", path);
+	r = configure(s, err);
+	if (r == 0)
+		r = check_version(s, err);
+	if (r < 0)
+		return r;
+	*ret = steal(s);
+	return 0;
+}
+
+struct store *store_close(struct store *s)
+{
+	if (!s)
+		return NULL;
+	assert(!s->tx.open);
+	(void)sqlite3_close(s->db); /* every statement is finalized: nothing can keep it */
+	free(s->path);
+	(void)pthread_mutex_destroy(&s->lock);
+	free(s);
+	return NULL;
+}

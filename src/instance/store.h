@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* instance/store — SQLite behind a narrow door: one file, one connection, one transaction at a time,
+ * values only ever bound. It knows the schema but no row; those are in rows.h. May be called from any
+ * thread. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/auto.h"
+
+struct error;
+struct sqlite3_stmt;
+struct store;    /* opaque */
+struct store_tx; /* opaque: proof that a transaction is open */
+
+/* Makes the file when it is not there. The file is locked for this process as long as it is open.
+ * -EBUSY: another process has it; -EPROTONOSUPPORT: made by a newer velad; -EBADMSG: damaged, or not a
+ * store of velad; -EIO. The text names the file. */
+int store_open(struct store **ret, const char *path, struct error *err);
+struct store *store_close(struct store *s); /* NULL is fine; returns NULL */
+AUTO_DEFINE(struct store *, store_close);
+
+/* Waits for the transaction of another thread. What is not committed is rolled back by store_end. */
+int store_begin(struct store_tx **ret, struct store *s, struct error *err);
+int store_commit(struct store_tx *tx, struct error *err);
+struct store_tx *store_end(struct store_tx *tx); /* returns NULL */
+AUTO_DEFINE(struct store_tx *, store_end);
+
+enum store_kind { STORE_LAST, STORE_INT, STORE_TEXT };
+
+struct store_arg {
+	enum store_kind kind;
+	int64_t         integer;
+	const char     *text; /* NULL: SQL NULL */
+};
+
+/* store_exec(tx, "UPDATE t SET a = ? WHERE b = ?", ARGS(ARG_TEXT(a), ARG_INT(b)), err) */
+#define ARG_TEXT(t) { .kind = STORE_TEXT, .text = (t) }
+#define ARG_INT(i)  { .kind = STORE_INT, .integer = (int64_t)(i) }
+#define ARGS(...)   ((const struct store_arg[]){ __VA_ARGS__, { .kind = STORE_LAST } })
+#define NO_ARGS     ((const struct store_arg[]){ { .kind = STORE_LAST } })
+
+int     store_exec(struct store_tx *tx, const char *sql, const struct store_arg *args, struct error *err);
+int64_t store_last_id(struct store_tx *tx); /* of the last INSERT */
+
+/* A query: store_next returns 1 with a row, 0 at the end. Texts live until the next call on it. */
+int store_query(struct store_tx *tx, struct sqlite3_stmt **ret, const char *sql,
+		const struct store_arg *args, struct error *err);
+int         store_next(struct sqlite3_stmt *q, struct error *err);
+int64_t     store_int(struct sqlite3_stmt *q, int column);
+const char *store_text(struct sqlite3_stmt *q, int column); /* "" for SQL NULL */
+bool        store_null(struct sqlite3_stmt *q, int column);
+struct sqlite3_stmt *store_query_free(struct sqlite3_stmt *q);
+AUTO_DEFINE(struct sqlite3_stmt *, store_query_free);

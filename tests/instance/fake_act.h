@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* fake_act — a machine in memory behind struct act: drivers, overrides, VFs that come and go, domains.
+ *
+ * It can fail or end the process at call k: before the effect, in the middle of it or after it. It lies in
+ * shared memory, so that it outlives a child that "crashed". As the kernel does, it refuses to take a
+ * function from a running guest; `violations` counts who tried (on a real host that write may hang). */
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "act/act.h"
+#include "base/error.h"
+#include "base/sbuf.h"
+
+#define FAKE_FNS     32
+#define FAKE_DOMAINS 8
+#define FAKE_CRASH   77 /* exit status of a process that "crashed" */
+#define FAKE_VFS     8  /* total of each PF */
+
+enum fake_fault { FAKE_NONE, FAKE_FAIL, FAKE_CRASHES };
+enum fake_when { FAKE_BEFORE, FAKE_HALF, FAKE_AFTER, FAKE_WHEN_MAX_ };
+
+struct fake_fn {
+	struct bdf        bdf;
+	bool              there;
+	int               pf; /* index of the PF of a VF; -1 */
+	struct act_driver d;
+};
+
+struct fake_domain {
+	char            name[48];
+	enum act_domain state;
+	char            xml[512];
+};
+
+struct fake {
+	pthread_mutex_t    lock;
+	pthread_cond_t     cond;
+	struct fake_fn     fn[FAKE_FNS];
+	size_t             nfns;
+	struct fake_domain domain[FAKE_DOMAINS];
+	bool               vfio;
+	unsigned           calls, violations;
+	enum fake_fault    fault;
+	enum fake_when     when;
+	unsigned           at;     /* the call at which `fault` happens; 0 never */
+	bool               sticky; /* and at all that follow */
+	bool               fired;
+	bool               hit;    /* the call that runs now is it */
+	char               broken[32], paused[32], last[32]; /* names of calls */
+};
+
+static inline struct fake_fn *fake_find(struct fake *f, struct bdf bdf)
+{
+	for (size_t i = 0; i < f->nfns; i++)
+		if (f->fn[i].there && bdf_eq(f->fn[i].bdf, bdf))
+			return &f->fn[i];
+	return NULL;
+}
+
+/* ---- faults ----------------------------------------------------------------------------------------- */
+
+static inline struct fake *fake_enter(void *self, const char *call)
+{
+	struct fake *f = self;
+
+	(void)pthread_mutex_lock(&f->lock);
+	(void)snprintf(f->last, sizeof(f->last), "%s", call);
+	while (strcmp(f->paused, call) == 0)
+		(void)pthread_cond_wait(&f->cond, &f->lock);
+	f->calls++;
+	f->hit = f->at && (f->calls == f->at || (f->sticky && f->calls > f->at));
+	return f;
+}
+
+static inline int fake_leave(struct fake *f, int r)
+{
+	(void)pthread_mutex_unlock(&f->lock);
+	return r;
+}
+
+/* 0, or the fault if it is to happen at this point of the call. */
+static inline int fake_point(struct fake *f, enum fake_when when, struct error *err)
+{
+	if (strcmp(f->broken, f->last) == 0)
+		return error_set(err, -EIO, "%s is broken", f->last);
+	if (!f->hit || f->when != when)
+		return 0;
+	f->fired = true;
+	if (f->fault == FAKE_CRASHES)
+		_exit(FAKE_CRASH);
+	return f->fault == FAKE_FAIL ? error_set(err, -EIO, "%s failed at call %u", f->last, f->calls) : 0;
+}
+
+/* Call k from now on, and with sticky all that follow. */
+static inline void fake_arm(struct fake *f, enum fake_fault fault, enum fake_when when, unsigned k, bool sticky)
+{
+	(void)pthread_mutex_lock(&f->lock);
+	f->calls = 0;
+	f->fault = fault;
+	f->when = when;
+	f->at = k;
+	f->sticky = sticky;
+	f->fired = false;
+	(void)pthread_mutex_unlock(&f->lock);
+}
+
+static inline void fake_disarm(struct fake *f)
+{
+	fake_arm(f, FAKE_NONE, FAKE_BEFORE, 0, false);
+}
+
+static inline void fake_break(struct fake *f, const char *call)
+{
+	(void)pthread_mutex_lock(&f->lock);
+	(void)snprintf(f->broken, sizeof(f->broken), "%s", call);
+	(void)pthread_mutex_unlock(&f->lock);
+}
+
+/* The named call waits inside until the pause is lifted with "". */
+static inline void fake_pause(struct fake *f, const char *call)
+{
+	(void)pthread_mutex_lock(&f->lock);
+	(void)snprintf(f->paused, sizeof(f->paused), "%s", call);
+	(void)pthread_cond_broadcast(&f->cond);
+	(void)pthread_mutex_unlock(&f->lock);
+}
+
+static inline bool fake_last_is(struct fake *f, const char *call)
+{
+	bool is;
+
+	(void)pthread_mutex_lock(&f->lock);
+	is = strcmp(f->last, call) == 0;
+	(void)pthread_mutex_unlock(&f->lock);
+	return is;
+}
+
+static inline bool fake_fired(struct fake *f)
+{
+	bool fired;
+
+	(void)pthread_mutex_lock(&f->lock);
+	fired = f->fired;
+	(void)pthread_mutex_unlock(&f->lock);
+	return fired;
+}
+
+/* ---- the calls -------------------------------------------------------------------------------------- */
+
+static inline int fake_vfio_loaded(void *self, bool *ret, struct error *err)
+{
+	struct fake *f = fake_enter(self, "vfio_loaded");
+	int r = fake_point(f, f->when, err);
+
+	if (r == 0)
+		*ret = f->vfio;
+	return fake_leave(f, r);
+}
+
+static inline int fake_vfio_load(void *self, struct error *err)
+{
+	struct fake *f = fake_enter(self, "vfio_load");
+	int r = fake_point(f, FAKE_BEFORE, err);
+
+	if (r == 0) {
+		f->vfio = true;
+		r = fake_point(f, f->when, err);
+	}
+	return fake_leave(f, r);
+}
+
+/* Is the function in the XML of a running guest? */
+static inline bool fake_in_use(struct fake *f, struct bdf bdf)
+{
+	char text[BDF_TEXT_MAX];
+
+	(void)bdf_text(text, bdf);
+	for (size_t i = 0; i < FAKE_DOMAINS; i++)
+		if (f->domain[i].state == ACT_DOMAIN_RUNNING && strstr(f->domain[i].xml, text)) {
+			f->violations++;
+			return true;
+		}
+	return false;
+}
+
+static inline uint16_t fake_count(struct fake *f, int pf)
+{
+	uint16_t n = 0;
+
+	for (size_t i = 0; i < f->nfns; i++)
+		n += f->fn[i].there && f->fn[i].pf == pf;
+	return n;
+}
+
+static inline int fake_vf_count(void *self, uint16_t *ret, struct bdf pf, struct error *err)
+{
+	struct fake *f = fake_enter(self, "vf_count");
+	struct fake_fn *fn = fake_find(f, pf);
+	int r = fake_point(f, f->when, err);
+
+	if (r == 0 && !fn)
+		r = error_set(err, -ENODEV, "there is no such PF");
+	if (r == 0)
+		*ret = fake_count(f, (int)(fn - f->fn));
+	return fake_leave(f, r);
+}
+
+/* VFs come with the host's driver bound to them (sriov_drivers_autoprobe). */
+static inline int fake_make_vfs(struct fake *f, int pf, uint16_t n, struct error *err)
+{
+	uint16_t made = 0;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < f->nfns && made < n; i++) {
+		if (f->fn[i].pf != pf)
+			continue;
+		if (made == n / 2)
+			r = fake_point(f, FAKE_HALF, err);
+		if (r == 0) {
+			f->fn[i].there = true;
+			f->fn[i].d = (struct act_driver){ .driver = "mlx5_core" };
+			made++;
+		}
+	}
+	return r;
+}
+
+static inline int fake_drop_vfs(struct fake *f, int pf, struct error *err)
+{
+	for (size_t i = 0; i < f->nfns; i++)
+		if (f->fn[i].there && f->fn[i].pf == pf && fake_in_use(f, f->fn[i].bdf))
+			return error_set(err, -EBUSY, "a guest has a VF of it");
+	for (size_t i = 0; i < f->nfns; i++)
+		if (f->fn[i].pf == pf)
+			f->fn[i].there = false;
+	return fake_point(f, FAKE_HALF, err);
+}
+
+static inline int fake_vf_count_set(void *self, struct bdf pf, uint16_t n, struct error *err)
+{
+	struct fake *f = fake_enter(self, "vf_count_set");
+	struct fake_fn *fn = fake_find(f, pf);
+	int r = fake_point(f, FAKE_BEFORE, err), i = fn ? (int)(fn - f->fn) : -1;
+
+	if (r == 0 && !fn)
+		r = error_set(err, -ENODEV, "there is no such PF");
+	if (r == 0 && n && fake_count(f, i))
+		r = error_set(err, -EBUSY, "it has VFs");
+	if (r == 0)
+		r = n ? fake_make_vfs(f, i, n, err) : fake_drop_vfs(f, i, err);
+	if (r == 0)
+		r = fake_point(f, FAKE_AFTER, err);
+	return fake_leave(f, r);
+}
+
+static inline int fake_driver(void *self, struct act_driver *ret, struct bdf bdf, struct error *err)
+{
+	struct fake *f = fake_enter(self, "driver");
+	struct fake_fn *fn = fake_find(f, bdf);
+	int r = fake_point(f, f->when, err);
+
+	if (r == 0 && !fn)
+		r = error_set(err, -ENODEV, "this host has no such function");
+	if (r == 0)
+		*ret = fn->d;
+	return fake_leave(f, r);
+}
+
+static inline int fake_driver_set(void *self, struct bdf bdf, const struct act_driver *want, struct error *err)
+{
+	struct fake *f = fake_enter(self, "driver_set");
+	struct fake_fn *fn = fake_find(f, bdf);
+	int r = fake_point(f, FAKE_BEFORE, err);
+
+	if (r == 0 && !fn)
+		r = error_set(err, -ENODEV, "this host has no such function");
+	if (r == 0 && strcmp(want->driver, "vfio-pci") == 0 && !f->vfio)
+		r = error_set(err, -EIO, "vfio-pci is not loaded");
+	if (r == 0 && strcmp(fn->d.driver, want->driver) != 0 && fake_in_use(f, bdf))
+		r = error_set(err, -EBUSY, "a guest has it");
+	if (r == 0) {
+		(void)snprintf(fn->d.override, sizeof(fn->d.override), "%s", want->override);
+		fn->d.driver[0] = '\0'; /* unbound, not yet bound again */
+		r = fake_point(f, FAKE_HALF, err);
+	}
+	if (r == 0) {
+		(void)snprintf(fn->d.driver, sizeof(fn->d.driver), "%s", want->driver);
+		r = fake_point(f, FAKE_AFTER, err);
+	}
+	return fake_leave(f, r);
+}
+
+static inline struct fake_domain *fake_domain_find(struct fake *f, const char *name)
+{
+	for (size_t i = 0; i < FAKE_DOMAINS; i++)
+		if (strcmp(f->domain[i].name, name) == 0)
+			return &f->domain[i];
+	return NULL;
+}
+
+static inline int fake_domain(void *self, enum act_domain *ret, const char *name, struct error *err)
+{
+	struct fake *f = fake_enter(self, "domain");
+	struct fake_domain *d = fake_domain_find(f, name);
+	int r = fake_point(f, f->when, err);
+
+	if (r == 0)
+		*ret = d ? d->state : ACT_DOMAIN_ABSENT;
+	return fake_leave(f, r);
+}
+
+/* The XML of the tests is a list of BDFs. Each must be there, and with vfio-pci. */
+static inline int fake_check_xml(struct fake *f, const char *xml, struct error *err)
+{
+	char copy[512], *save = NULL;
+
+	(void)snprintf(copy, sizeof(copy), "%s", xml);
+	for (char *t = strtok_r(copy, " ", &save); t; t = strtok_r(NULL, " ", &save)) {
+		struct fake_fn *fn;
+		struct bdf b;
+
+		if (!bdf_parse(&b, t))
+			continue;
+		fn = fake_find(f, b);
+		if (!fn || strcmp(fn->d.driver, "vfio-pci") != 0 || strcmp(fn->d.override, "vfio-pci") != 0)
+			return error_set(err, -EREMOTEIO, "%s is not with vfio-pci", t);
+	}
+	return 0;
+}
+
+static inline int fake_domain_start(void *self, const char *name, const char *xml, struct error *err)
+{
+	struct fake *f = fake_enter(self, "domain_start");
+	struct fake_domain *d = fake_domain_find(f, "");
+	int r = fake_point(f, FAKE_BEFORE, err);
+
+	assert(d && !fake_domain_find(f, name));
+	if (r == 0) {
+		(void)snprintf(d->name, sizeof(d->name), "%s", name);
+		(void)snprintf(d->xml, sizeof(d->xml), "%s", xml);
+		d->state = ACT_DOMAIN_SHUTOFF;
+		r = fake_point(f, FAKE_HALF, err);
+	}
+	if (r == 0)
+		r = fake_check_xml(f, xml, err);
+	if (r == 0) {
+		d->state = ACT_DOMAIN_RUNNING;
+		r = fake_point(f, FAKE_AFTER, err);
+	}
+	return fake_leave(f, r);
+}
+
+static inline int fake_domain_stop(void *self, const char *name, struct error *err)
+{
+	struct fake *f = fake_enter(self, "domain_stop");
+	struct fake_domain *d = fake_domain_find(f, name);
+	int r = fake_point(f, FAKE_BEFORE, err);
+
+	if (r == 0 && d) {
+		d->state = ACT_DOMAIN_SHUTOFF;
+		r = fake_point(f, FAKE_HALF, err);
+	}
+	if (r == 0 && d)
+		*d = (struct fake_domain){ 0 };
+	if (r == 0)
+		r = fake_point(f, FAKE_AFTER, err);
+	return fake_leave(f, r);
+}
+
+/* ---- making, changing and comparing it -------------------------------------------------------------- */
+
+static inline struct act fake_act(struct fake *f)
+{
+	static const struct act_ops ops = {
+		.vfio_loaded = fake_vfio_loaded,
+		.vfio_load = fake_vfio_load,
+		.vf_count = fake_vf_count,
+		.vf_count_set = fake_vf_count_set,
+		.driver = fake_driver,
+		.driver_set = fake_driver_set,
+		.domain = fake_domain,
+		.domain_start = fake_domain_start,
+		.domain_stop = fake_domain_stop,
+	};
+
+	return (struct act){ .ops = &ops, .self = f };
+}
+
+static inline void fake_add(struct fake *f, const char *bdf, const char *driver, int pf)
+{
+	struct fake_fn *fn = &f->fn[f->nfns++];
+
+	assert(f->nfns <= FAKE_FNS);
+	if (!bdf_parse(&fn->bdf, bdf))
+		abort();
+	(void)snprintf(fn->d.driver, sizeof(fn->d.driver), "%s", driver);
+	fn->there = pf < 0;
+	fn->pf = pf;
+}
+
+/* After a crash the lock may be held by nobody any more. */
+static inline void fake_reset_lock(struct fake *f)
+{
+	(void)pthread_mutex_init(&f->lock, NULL);
+	(void)pthread_cond_init(&f->cond, NULL);
+}
+
+/* Two GPUs, one with a companion, and two NIC PFs with FAKE_VFS VFs each, none of them there. */
+static inline struct fake *fake_new(void)
+{
+	struct fake *f = mmap(NULL, sizeof(*f), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	static const char *const pfs[] = { "0000:1a:00.0", "0000:3c:00.0" };
+
+	if (f == MAP_FAILED)
+		abort();
+	fake_reset_lock(f);
+	fake_add(f, "0000:19:00.0", "nvidia", -1);
+	fake_add(f, "0000:19:00.1", "snd_hda_intel", -1);
+	fake_add(f, "0000:3b:00.0", "", -1);
+	(void)snprintf(f->fn[2].d.override, sizeof(f->fn[2].d.override), "nothing/at all"); /* an operator's */
+	for (int p = 0; p < 2; p++) {
+		int pf = (int)f->nfns;
+
+		fake_add(f, pfs[p], "mlx5_core", -1);
+		for (int v = 0; v < FAKE_VFS; v++) {
+			char text[BDF_TEXT_MAX];
+
+			(void)snprintf(text, sizeof(text), "%.8s%02x.%x", pfs[p], (v + 1) >> 3, (v + 1) & 7);
+			fake_add(f, text, "", pf);
+		}
+	}
+	return f;
+}
+
+static inline void fake_free(struct fake *f)
+{
+	(void)munmap(f, sizeof(*f));
+}
+
+/* Everything that must come back, as text; the caller frees. Not the module: it stays loaded. */
+static inline char *fake_text(struct fake *f)
+{
+	struct sbuf b = { 0 };
+	char text[BDF_TEXT_MAX];
+
+	(void)pthread_mutex_lock(&f->lock);
+	for (size_t i = 0; i < f->nfns; i++)
+		if (f->fn[i].there)
+			sbuf_addf(&b, "%s %s/%s\n", bdf_text(text, f->fn[i].bdf), f->fn[i].d.driver,
+				  f->fn[i].d.override);
+	for (size_t i = 0; i < FAKE_DOMAINS; i++)
+		if (f->domain[i].name[0])
+			sbuf_addf(&b, "domain %s %d\n", f->domain[i].name, (int)f->domain[i].state);
+	(void)pthread_mutex_unlock(&f->lock);
+	return sbuf_steal(&b);
+}
+
+static inline void fake_domain_is(struct fake *f, const char *name, enum act_domain state)
+{
+	(void)pthread_mutex_lock(&f->lock);
+	fake_domain_find(f, name)->state = state;
+	(void)pthread_mutex_unlock(&f->lock);
+}

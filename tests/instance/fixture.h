@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* fixture — plans on the machine of fake_act.h, a manager on a store in a temporary directory, and
+ * looking at both. */
+
+#include <ftw.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "instance/fake_act.h"
+#include "instance/instance.h"
+#include "support.h"
+
+struct fx {
+	struct fake         *machine;
+	struct inst_manager *m; /* NULL: no daemon runs */
+	char                 dir[64], store[80];
+	unsigned             changed; /* calls of inst_env.changed; by the worker, read when it is idle */
+};
+
+/* ---- plans ------------------------------------------------------------------------------------------ */
+
+struct fx_want {
+	const char *name;
+	const char *gpu, *companion; /* NULL none */
+	const char *pf;              /* NULL: no VFs */
+	unsigned    first, nvfs;     /* VF indexes on it */
+};
+
+/* a and b share a PF and nothing else; c has the GPU of a. */
+static const struct fx_want fx_a = { "a", "0000:19:00.0", "0000:19:00.1", "0000:1a:00.0", 0, 2 };
+static const struct fx_want fx_b = { "b", "0000:3b:00.0", NULL, "0000:1a:00.0", 2, 1 };
+static const struct fx_want fx_c = { "c", "0000:19:00.0", NULL, NULL, 0, 0 };
+
+static inline void fx_step(struct plan *p, enum plan_step_kind kind, const char *target, const char *from,
+			   const char *to)
+{
+	struct plan_step *s = &p->step[p->nsteps++];
+
+	*s = (struct plan_step){ .kind = kind, .bdf = BDF_NONE, .from = from, .to = to };
+	s->target = arena_strdup(&p->arena, target);
+	if (kind == PLAN_STEP_VF_COUNT || kind == PLAN_STEP_BIND)
+		s->bdf = test_bdf(target);
+}
+
+static inline void fx_vfs(struct plan *p, const struct fx_want *w)
+{
+	for (unsigned i = 0; w->pf && i < w->nvfs; i++) {
+		struct plan_vf *vf = &p->vf[p->nvfs++];
+
+		vf->pf = test_bdf(w->pf);
+		vf->index = (uint16_t)(w->first + i);
+		assert_true(bdf_add(&vf->bdf, vf->pf, w->first + i + 1));
+		vf->gpu = w->gpu ? test_bdf(w->gpu) : BDF_NONE;
+		vf->path = TOPO_PIX;
+	}
+}
+
+static inline void fx_steps(struct plan *p, const struct fx_want *w)
+{
+	char text[BDF_TEXT_MAX];
+
+	fx_step(p, PLAN_STEP_VFIO, "vfio-pci", "absent", "loaded");
+	if (w->pf)
+		fx_step(p, PLAN_STEP_VF_COUNT, w->pf, "0", "8");
+	if (w->gpu)
+		fx_step(p, PLAN_STEP_BIND, w->gpu, strcmp(w->gpu, "0000:3b:00.0") ? "nvidia" : "(none)", "vfio-pci");
+	if (w->companion)
+		fx_step(p, PLAN_STEP_BIND, w->companion, "snd_hda_intel", "vfio-pci");
+	for (size_t i = 0; i < p->nvfs; i++)
+		fx_step(p, PLAN_STEP_BIND, bdf_text(text, p->vf[i].bdf), "(new)", "vfio-pci");
+	fx_step(p, PLAN_STEP_DOMAIN, w->name, "absent", "running");
+}
+
+static inline char *fx_xml(struct plan *p)
+{
+	char *xml = arena_strdup(&p->arena, "<domain> ");
+
+	for (size_t i = 0; i < p->nsteps; i++)
+		if (p->step[i].kind == PLAN_STEP_BIND)
+			xml = arena_printf(&p->arena, "%s%s ", xml, p->step[i].target);
+	return arena_printf(&p->arena, "%s</domain>", xml);
+}
+
+static inline struct plan *fx_plan(const struct fx_want *w)
+{
+	struct plan *p = calloc(1, sizeof(*p));
+
+	assert_non_null(p);
+	p->generation = 3;
+	p->fits = true;
+	if (w->gpu)
+		p->gpu[p->ngpus++] = test_bdf(w->gpu);
+	fx_vfs(p, w);
+	p->companion = arena_array(&p->arena, 1, sizeof(*p->companion));
+	if (w->companion)
+		p->companion[p->ncompanions++] = (struct plan_companion){ test_bdf(w->companion), test_bdf(w->gpu) };
+	p->cell = arena_array(&p->arena, 1, sizeof(*p->cell));
+	p->cell[p->ncells++] = (struct plan_cell){ .host_node = 0, .memory = 512u << 20, .vcpus = 1 };
+	p->step = arena_array(&p->arena, 16, sizeof(*p->step));
+	fx_steps(p, w);
+	p->domain_xml = fx_xml(p);
+	return p;
+}
+
+/* ---- the daemon ------------------------------------------------------------------------------------- */
+
+static inline void fx_changed(void *self)
+{
+	struct fx *fx = self;
+
+	fx->changed++;
+}
+
+static inline void fx_open(struct fx *fx)
+{
+	struct inst_env env = { .store = fx->store, .act = fake_act(fx->machine), .changed = fx_changed, .self = fx };
+	struct error err = ERROR_INIT;
+
+	assert_null(fx->m);
+	if (inst_manager_new(&fx->m, &env, &err) < 0)
+		fail_msg("%s", err.text);
+}
+
+static inline void fx_close(struct fx *fx)
+{
+	fx->m = inst_manager_free(fx->m);
+}
+
+static inline void fx_new(struct fx *fx)
+{
+	*fx = (struct fx){ .machine = fake_new(), .dir = "/dev/shm/velad-test.XXXXXX" };
+	if (!mkdtemp(fx->dir)) { /* memory is kinder to thousands of commits */
+		(void)snprintf(fx->dir, sizeof(fx->dir), "%s/velad-test.XXXXXX", P_tmpdir);
+		assert_non_null(mkdtemp(fx->dir));
+	}
+	(void)snprintf(fx->store, sizeof(fx->store), "%s/velad.db", fx->dir);
+}
+
+static inline int fx_unlink(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st;
+	(void)flag;
+	(void)ftw;
+	return remove(path);
+}
+
+static inline void fx_done(struct fx *fx)
+{
+	fx_close(fx);
+	assert_int_equal(nftw(fx->dir, fx_unlink, 4, FTW_DEPTH | FTW_PHYS), 0);
+	fake_free(fx->machine);
+}
+
+static inline int fx_try_create(struct fx *fx, const struct fx_want *w, uint64_t *op, struct error *err)
+{
+	auto_(plan_free) struct plan *p = fx_plan(w);
+	struct plan_request req;
+	char json[64], uuid[40];
+	int r;
+
+	(void)snprintf(json, sizeof(json), "{\"name\": \"%s\"}", w->name);
+	(void)snprintf(uuid, sizeof(uuid), "uuid-of-%s", w->name);
+	req = test_request(json);
+	r = inst_create(fx->m, op, &req, p, uuid, err);
+	plan_request_done(&req);
+	return r;
+}
+
+static inline uint64_t fx_create(struct fx *fx, const struct fx_want *w)
+{
+	struct error err = ERROR_INIT;
+	uint64_t op = 0;
+
+	if (fx_try_create(fx, w, &op, &err) < 0)
+		fail_msg("%s", err.text);
+	return op;
+}
+
+static inline uint64_t fx_delete(struct fx *fx, const char *name)
+{
+	struct error err = ERROR_INIT;
+	uint64_t op = 0;
+
+	if (inst_delete(fx->m, &op, name, &err) < 0)
+		fail_msg("%s", err.text);
+	return op;
+}
+
+/* ---- looking ---------------------------------------------------------------------------------------- */
+
+static inline void fx_nap(void)
+{
+	(void)nanosleep(&(struct timespec){ .tv_nsec = 200 * 1000 }, NULL);
+}
+
+static inline const char *fx_string(json_object *o, const char *key)
+{
+	json_object *v = NULL;
+
+	assert_true(json_object_object_get_ex(o, key, &v));
+	return v ? json_object_get_string(v) : NULL;
+}
+
+static inline json_object *fx_op(struct fx *fx, uint64_t id)
+{
+	struct error err = ERROR_INIT;
+	json_object *o = NULL;
+
+	if (inst_op_json(fx->m, &o, id, &err) < 0)
+		fail_msg("%s", err.text);
+	return o;
+}
+
+/* Waits for the end of an operation; true if it succeeded. */
+static inline bool fx_wait(struct fx *fx, uint64_t id)
+{
+	for (int i = 0; i < 100000; i++) {
+		json_object *o = fx_op(fx, id);
+		const char *state = fx_string(o, "state");
+		bool good = strcmp(state, "succeeded") == 0, bad = strcmp(state, "failed") == 0;
+
+		json_object_put(o);
+		if (good || bad)
+			return good;
+		fx_nap();
+	}
+	fail_msg("operation %llu does not end", (unsigned long long)id);
+	return false;
+}
+
+/* The state of an instance; "" if there is none. */
+static inline const char *fx_state(struct fx *fx, char buf[32], const char *name)
+{
+	struct error err = ERROR_INIT;
+	json_object *o = NULL;
+	int r = inst_json(fx->m, &o, name, &err);
+
+	buf[0] = '\0';
+	if (r == 0) {
+		(void)snprintf(buf, 32, "%s", fx_string(o, "state"));
+		json_object_put(o);
+	} else {
+		assert_int_equal(r, -ENOENT);
+		assert_non_null(strstr(err.text, name));
+	}
+	return buf;
+}
+
+static inline void fx_expect_state(struct fx *fx, const char *name, const char *state)
+{
+	char buf[32];
+
+	assert_string_equal(fx_state(fx, buf, name), state);
+}
+
+static inline void fx_await_state(struct fx *fx, const char *name, const char *state)
+{
+	char buf[32];
+
+	for (int i = 0; i < 100000 && strcmp(fx_state(fx, buf, name), state) != 0; i++)
+		fx_nap();
+	fx_expect_state(fx, name, state);
+}
+
+static inline void fx_await_call(struct fx *fx, const char *call)
+{
+	for (int i = 0; i < 100000 && !fake_last_is(fx->machine, call); i++)
+		fx_nap();
+	assert_true(fake_last_is(fx->machine, call));
+}
+
+/* The worker looks once at a guest that it created; after that it is idle. */
+static inline void fx_create_done(struct fx *fx, const struct fx_want *w)
+{
+	assert_true(fx_wait(fx, fx_create(fx, w)));
+	fx_await_call(fx, "domain");
+}
+
+/* A daemon that found instances and has looked at the only one: it makes no more calls by itself. */
+static inline void fx_reopen(struct fx *fx)
+{
+	fx_close(fx);
+	fx->machine->last[0] = '\0';
+	fx_open(fx);
+	fx_await_call(fx, "domain");
+}
+
+static inline size_t fx_taken(struct fx *fx)
+{
+	struct plan_taken *taken;
+	struct error err = ERROR_INIT;
+	struct arena arena = { 0 };
+	size_t n = 0;
+
+	assert_int_equal(inst_taken(fx->m, &taken, &n, &arena, &err), 0);
+	arena_done(&arena);
+	return n;
+}
+
+static inline void fx_expect_machine(struct fx *fx, const char *before)
+{
+	autofree char *now = fake_text(fx->machine);
+
+	assert_string_equal(now, before);
+	assert_int_equal(fx->machine->violations, 0);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Single steps: what each refuses, what it writes down first, what its revert leaves alone. */
+#include "instance/steps.h"
+
+#include "instance/fixture.h"
+#include "instance/op.h"
+#include "instance/rows.h"
+#include "instance/store.h"
+
+#define PF  "0000:1a:00.0"
+#define GPU "0000:19:00.0"
+
+struct bench {
+	struct fx        fx;
+	struct store    *store;
+	struct arena     arena;
+	struct rows_step step[8];
+	struct steps     steps;
+	char            *before;
+};
+
+/* An instance "a" that is being provisioned, without steps. */
+static void bench_new(struct bench *b)
+{
+	struct rows_instance in = { "a", "u", INST_PROVISIONING, NULL, 5, "{}", "{}", 0 };
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct error err = ERROR_INIT;
+
+	*b = (struct bench){ 0 };
+	fx_new(&b->fx);
+	assert_int_equal(store_open(&b->store, b->fx.store, &err), 0);
+	assert_int_equal(store_begin(&tx, b->store, &err), 0);
+	assert_int_equal(op_add(tx, &in.operation, OP_CREATE, "a", 5, &err), 0);
+	assert_int_equal(rows_instance_add(tx, &in, &err), 0);
+	assert_int_equal(store_commit(tx, &err), 0);
+	b->steps = (struct steps){ .store = b->store, .act = fake_act(b->fx.machine), .instance = "a",
+				   .xml = "<domain/>", .step = b->step };
+	b->before = fake_text(b->fx.machine);
+}
+
+static void bench_done(struct bench *b)
+{
+	free(b->before);
+	arena_done(&b->arena);
+	(void)store_close(b->store);
+	fx_done(&b->fx);
+}
+
+static void bench_add(struct bench *b, enum plan_step_kind kind, const char *target, const char *from,
+		      const char *to)
+{
+	struct rows_step *s = &b->step[b->steps.n];
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct error err = ERROR_INIT;
+
+	*s = (struct rows_step){ (int64_t)b->steps.n++, kind, target, BDF_NONE, from, to, STEP_PENDING };
+	if (kind == PLAN_STEP_VF_COUNT || kind == PLAN_STEP_BIND)
+		s->bdf = test_bdf(target);
+	assert_int_equal(store_begin(&tx, b->store, &err), 0);
+	assert_int_equal(rows_step_add(tx, "a", s, &err), 0);
+	assert_int_equal(store_commit(tx, &err), 0);
+}
+
+static void apply_all(struct bench *b)
+{
+	struct error err = ERROR_INIT;
+
+	if (steps_apply(&b->steps, &err) < 0)
+		fail_msg("%s", err.text);
+	for (size_t i = 0; i < b->steps.n; i++)
+		assert_int_equal(b->step[i].state, STEP_DONE);
+}
+
+static void revert_all(struct bench *b)
+{
+	struct error err = ERROR_INIT;
+
+	if (steps_revert(&b->steps, &err) < 0)
+		fail_msg("%s", err.text);
+}
+
+static void refused(struct bench *b, int code, const char *text)
+{
+	struct error err = ERROR_INIT;
+
+	assert_int_equal(steps_apply(&b->steps, &err), code);
+	if (!strstr(err.text, text))
+		fail_msg("\"%s\" lacks \"%s\"", err.text, text);
+	revert_all(b);
+}
+
+/* What the store has; the memory of `steps` is not asked. */
+static const char *stored(struct bench *b, const char *sql)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	struct error err = ERROR_INIT;
+	int r;
+
+	assert_int_equal(store_begin(&tx, b->store, &err), 0);
+	assert_int_equal(store_query(tx, &q, sql, NO_ARGS, &err), 0);
+	r = store_next(q, &err);
+	assert_true(r >= 0);
+	return r ? arena_strdup(&b->arena, store_text(q, 0)) : "(no row)";
+}
+
+static void whole_way(void **state)
+{
+	struct bench b;
+
+	(void)state;
+	bench_new(&b);
+	bench_add(&b, PLAN_STEP_VFIO, "vfio-pci", "absent", "loaded");
+	bench_add(&b, PLAN_STEP_VF_COUNT, PF, "0", "8");
+	bench_add(&b, PLAN_STEP_BIND, GPU, "nvidia", "vfio-pci");
+	bench_add(&b, PLAN_STEP_BIND, "0000:3b:00.0", "(none)", "vfio-pci");
+	bench_add(&b, PLAN_STEP_BIND, "0000:1a:00.1", "(new)", "vfio-pci");
+	bench_add(&b, PLAN_STEP_DOMAIN, "a", "absent", "running");
+	apply_all(&b);
+	assert_string_equal(stored(&b, "SELECT old FROM step WHERE target = '" PF "'"), "0");
+	assert_string_equal(stored(&b, "SELECT value FROM original WHERE target = '" GPU "'"), "nvidia/");
+	assert_string_equal(stored(&b, "SELECT value FROM original WHERE target = '0000:3b:00.0'"), "/nothing/at all");
+	assert_string_equal(stored(&b, "SELECT value FROM original WHERE target = '0000:1a:00.1'"), "mlx5_core/");
+	assert_string_equal(stored(&b, "SELECT group_concat(DISTINCT state) FROM step"), "done");
+	assert_int_equal(fake_domain_find(b.fx.machine, "a")->state, ACT_DOMAIN_RUNNING);
+	revert_all(&b);
+	fx_expect_machine(&b.fx, b.before);
+	assert_true(b.fx.machine->vfio); /* stays */
+	assert_string_equal(stored(&b, "SELECT group_concat(DISTINCT state) FROM step"), "reverted");
+	assert_string_equal(stored(&b, "SELECT count(*) FROM original"), "0");
+	revert_all(&b); /* once more does nothing */
+	fx_expect_machine(&b.fx, b.before);
+	bench_done(&b);
+}
+
+/* A machine on which everything is so already is not touched, before or after. */
+static void already_so(void **state)
+{
+	struct act_driver vfio = { "vfio-pci", "vfio-pci" };
+	struct error err = ERROR_INIT;
+	autofree char *before = NULL;
+	struct bench b;
+
+	(void)state;
+	bench_new(&b);
+	b.fx.machine->vfio = true;
+	assert_int_equal(fake_vf_count_set(b.fx.machine, test_bdf(PF), 4, &err), 0);
+	assert_int_equal(fake_driver_set(b.fx.machine, test_bdf(GPU), &vfio, &err), 0);
+	before = fake_text(b.fx.machine);
+	bench_add(&b, PLAN_STEP_VFIO, "vfio-pci", "loaded", "loaded");
+	bench_add(&b, PLAN_STEP_VF_COUNT, PF, "4", "3");
+	bench_add(&b, PLAN_STEP_BIND, GPU, "vfio-pci", "vfio-pci");
+	fake_break(b.fx.machine, "driver_set"); /* none is to come */
+	apply_all(&b);
+	fx_expect_machine(&b.fx, before);
+	revert_all(&b);
+	fx_expect_machine(&b.fx, before);
+	bench_done(&b);
+}
+
+static void refusals(void **state)
+{
+	struct act_driver vfio = { "vfio-pci", "" };
+	struct error err = ERROR_INIT;
+	struct bench b;
+
+	(void)state;
+	bench_new(&b);
+	bench_add(&b, PLAN_STEP_BIND, "0000:1a:00.3", "(new)", "vfio-pci");
+	refused(&b, -ENODEV, "step bind 0000:1a:00.3: this host has no such function");
+	b.steps.n = 0;
+	bench_done(&b);
+
+	bench_new(&b);
+	assert_int_equal(fake_vf_count_set(b.fx.machine, test_bdf(PF), 2, &err), 0);
+	bench_add(&b, PLAN_STEP_VF_COUNT, PF, "0", "8");
+	refused(&b, -EBUSY, "step vf-count " PF ": it has 2 VFs already and 8 are needed");
+	assert_int_equal(fake_count(b.fx.machine, 3), 2);
+	bench_done(&b);
+
+	bench_new(&b);
+	b.fx.machine->vfio = true;
+	assert_int_equal(fake_driver_set(b.fx.machine, test_bdf(GPU), &vfio, &err), 0);
+	bench_add(&b, PLAN_STEP_BIND, GPU, "nvidia", "vfio-pci");
+	refused(&b, -ESTALE, "somebody else bound it to vfio-pci");
+	bench_done(&b);
+
+	bench_new(&b);
+	assert_int_equal(fake_domain_start(b.fx.machine, "a", "<theirs/>", &err), 0);
+	bench_add(&b, PLAN_STEP_DOMAIN, "a", "absent", "running");
+	refused(&b, -EEXIST, "step domain a: libvirt has a domain of that name");
+	assert_string_equal(fake_domain_find(b.fx.machine, "a")->xml, "<theirs/>"); /* not ours to remove */
+	bench_done(&b);
+}
+
+/* Another driver than the plan saw is fine where nobody can be using the function; it is what comes back. */
+static void other_driver(void **state)
+{
+	struct act_driver other = { "nouveau", "" };
+	struct error err = ERROR_INIT;
+	autofree char *before = NULL;
+	struct bench b;
+
+	(void)state;
+	bench_new(&b);
+	b.fx.machine->vfio = true;
+	assert_int_equal(fake_driver_set(b.fx.machine, test_bdf(GPU), &other, &err), 0);
+	before = fake_text(b.fx.machine);
+	bench_add(&b, PLAN_STEP_BIND, GPU, "nvidia", "vfio-pci");
+	apply_all(&b);
+	revert_all(&b);
+	fx_expect_machine(&b.fx, before);
+	bench_done(&b);
+}
+
+static void revert_goes_on(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct bench b;
+
+	(void)state;
+	bench_new(&b);
+	bench_add(&b, PLAN_STEP_VFIO, "vfio-pci", "absent", "loaded");
+	bench_add(&b, PLAN_STEP_VF_COUNT, PF, "0", "8");
+	bench_add(&b, PLAN_STEP_BIND, GPU, "nvidia", "vfio-pci");
+	bench_add(&b, PLAN_STEP_DOMAIN, "a", "absent", "running");
+	apply_all(&b);
+	fake_break(b.fx.machine, "driver_set");
+	assert_int_equal(steps_revert(&b.steps, &err), -EIO);
+	assert_string_equal(err.text, "step bind " GPU ": driver_set is broken");
+	assert_string_equal(stored(&b, "SELECT group_concat(state) FROM (SELECT state FROM step ORDER BY seq)"),
+			    "reverted,reverted,failed,reverted");
+	assert_null(fake_domain_find(b.fx.machine, "a"));
+	assert_int_equal(fake_count(b.fx.machine, 3), 0);
+	fake_break(b.fx.machine, "");
+	revert_all(&b);
+	fx_expect_machine(&b.fx, b.before);
+	bench_done(&b);
+}
+
+/* Below a guest that cannot be stopped nothing may be pulled away. */
+static void guest_that_stays(void **state)
+{
+	struct error err = ERROR_INIT;
+	autofree char *running = NULL;
+	struct bench b;
+
+	(void)state;
+	bench_new(&b);
+	b.steps.xml = "<domain> " GPU " </domain>";
+	bench_add(&b, PLAN_STEP_VFIO, "vfio-pci", "absent", "loaded");
+	bench_add(&b, PLAN_STEP_BIND, GPU, "nvidia", "vfio-pci");
+	bench_add(&b, PLAN_STEP_DOMAIN, "a", "absent", "running");
+	apply_all(&b);
+	running = fake_text(b.fx.machine);
+	fake_break(b.fx.machine, "domain_stop");
+	assert_int_equal(steps_revert(&b.steps, &err), -EIO);
+	fx_expect_machine(&b.fx, running);
+	assert_int_equal(b.step[1].state, STEP_DONE);
+	assert_int_equal(b.step[2].state, STEP_FAILED);
+	fake_break(b.fx.machine, "");
+	revert_all(&b);
+	fx_expect_machine(&b.fx, b.before);
+	bench_done(&b);
+}
+
+/* A device that was pulled, and VFs that a reboot took, do not keep an instance from going. */
+static void vanished(void **state)
+{
+	struct bench b;
+
+	(void)state;
+	bench_new(&b);
+	bench_add(&b, PLAN_STEP_VFIO, "vfio-pci", "absent", "loaded");
+	bench_add(&b, PLAN_STEP_VF_COUNT, PF, "0", "8");
+	bench_add(&b, PLAN_STEP_BIND, GPU, "nvidia", "vfio-pci");
+	bench_add(&b, PLAN_STEP_BIND, "0000:1a:00.1", "(new)", "vfio-pci");
+	apply_all(&b);
+	for (size_t i = 0; i < b.fx.machine->nfns; i++)
+		if (b.fx.machine->fn[i].pf == 3 || i == 0 || i == 3)
+			b.fx.machine->fn[i].there = false;
+	revert_all(&b);
+	assert_string_equal(stored(&b, "SELECT group_concat(DISTINCT state) FROM step"), "reverted");
+	assert_string_equal(stored(&b, "SELECT count(*) FROM original"), "0");
+	bench_done(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(whole_way),
+		cmocka_unit_test(already_so),
+		cmocka_unit_test(refusals),
+		cmocka_unit_test(other_driver),
+		cmocka_unit_test(revert_goes_on),
+		cmocka_unit_test(guest_that_stays),
+		cmocka_unit_test(vanished),
+	};
+
+	log_init((enum log_level)0); /* failures are what is tested here */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

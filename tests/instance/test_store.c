@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The store: what is committed stays, what is not goes; files that are not its own are refused. */
+#include "instance/store.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+
+#include "instance/fixture.h"
+#include "instance/op.h"
+#include "instance/rows.h"
+
+static struct store *open_store(const struct fx *fx)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = NULL;
+
+	if (store_open(&s, fx->store, &err) < 0)
+		fail_msg("%s", err.text);
+	return s;
+}
+
+static struct store_tx *begin(struct store *s)
+{
+	struct error err = ERROR_INIT;
+	struct store_tx *tx = NULL;
+
+	if (store_begin(&tx, s, &err) < 0)
+		fail_msg("%s", err.text);
+	return tx;
+}
+
+static void commit(struct store_tx *tx)
+{
+	struct error err = ERROR_INIT;
+
+	if (store_commit(tx, &err) < 0)
+		fail_msg("%s", err.text);
+	(void)store_end(tx);
+}
+
+static int64_t number(struct store *s, const char *sql)
+{
+	struct store_tx *tx = begin(s);
+	struct error err = ERROR_INIT;
+	struct sqlite3_stmt *q = NULL;
+	int64_t n;
+
+	if (store_query(tx, &q, sql, NO_ARGS, &err) < 0 || store_next(q, &err) != 1)
+		fail_msg("%s", err.text);
+	n = store_int(q, 0);
+	(void)store_query_free(q);
+	(void)store_end(tx);
+	return n;
+}
+
+/* With SQLite itself, as somebody else would. */
+static void by_hand(const struct fx *fx, const char *sql)
+{
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open(fx->store, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+static void refused(const struct fx *fx, int code, const char *word)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = NULL;
+
+	assert_int_equal(store_open(&s, fx->store, &err), code);
+	assert_null(s);
+	assert_non_null(strstr(err.text, fx->store));
+	if (!strstr(err.text, word))
+		fail_msg("\"%s\" lacks \"%s\"", err.text, word);
+}
+
+static void commits_stay(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store_tx *tx;
+	struct store *s;
+	uint64_t id = 0;
+	struct fx fx;
+
+	(void)state;
+	fx_new(&fx);
+	s = open_store(&fx);
+	tx = begin(s);
+	assert_int_equal(op_add(tx, &id, OP_CREATE, "a", 5, &err), 0);
+	assert_int_equal(id, 1);
+	commit(tx);
+	tx = begin(s);
+	assert_int_equal(op_add(tx, &id, OP_CREATE, "b", 5, &err), 0);
+	(void)store_end(tx); /* not committed */
+	assert_int_equal(number(s, "SELECT count(*) FROM operation"), 1);
+	(void)store_close(s);
+	s = open_store(&fx);
+	assert_int_equal(number(s, "SELECT count(*) FROM operation WHERE instance = 'a'"), 1);
+	assert_int_equal(number(s, "PRAGMA foreign_keys"), 1);
+	assert_int_equal(number(s, "PRAGMA synchronous"), 2);
+	assert_int_equal(number(s, "PRAGMA user_version"), 1);
+	(void)store_close(s);
+	fx_done(&fx);
+}
+
+static void one_owner(void **state)
+{
+	struct rows_instance in = { "a", "u", INST_PLANNED, NULL, 5, "{}", "{}", 1 };
+	struct error err = ERROR_INIT;
+	struct store_tx *tx;
+	struct store *s;
+	struct fx fx;
+
+	(void)state;
+	fx_new(&fx);
+	s = open_store(&fx);
+	tx = begin(s);
+	assert_int_equal(rows_device_add(tx, test_bdf("0000:19:00.0"), "nobody", &err), -EIO); /* foreign key */
+	assert_non_null(strstr(err.text, "FOREIGN KEY"));
+	assert_int_equal(op_add(tx, &in.operation, OP_CREATE, "a", 5, &err), 0);
+	assert_int_equal(rows_instance_add(tx, &in, &err), 0);
+	in.name = "b";
+	assert_int_equal(rows_instance_add(tx, &in, &err), -EIO); /* the same UUID */
+	in.uuid = "v";
+	assert_int_equal(rows_instance_add(tx, &in, &err), 0);
+	assert_int_equal(rows_device_add(tx, test_bdf("0000:19:00.0"), "a", &err), 0);
+	assert_int_equal(rows_device_add(tx, test_bdf("0000:19:00.0"), "b", &err), -EBUSY);
+	assert_string_equal(err.text, "0000:19:00.0 is held by instance a");
+	assert_int_equal(store_exec(tx, "INSERT INTO device VALUES(?, ?)", ARGS(ARG_TEXT("0000:19:00.0"), ARG_TEXT("b")),
+				    &err), -EIO); /* the primary key alone holds as well */
+	commit(tx);
+	(void)store_close(s);
+	fx_done(&fx);
+}
+
+/* An old operation goes, but for the one an instance names. */
+static void operations_kept(void **state)
+{
+	struct rows_instance in = { "a", "u", INST_PLANNED, NULL, 5, "{}", "{}", 1 };
+	struct op end = { .state = OP_SUCCEEDED, .finished = 6, .steps = "[]" };
+	struct error err = ERROR_INIT;
+	struct store_tx *tx;
+	struct store *s;
+	uint64_t n = 0;
+	struct fx fx;
+
+	(void)state;
+	fx_new(&fx);
+	s = open_store(&fx);
+	tx = begin(s);
+	for (int i = 0; i < 1050; i++) {
+		assert_int_equal(op_add(tx, &end.id, OP_CREATE, "a", 5, &err), 0);
+		if (i != 2) /* the third never ends */
+			assert_int_equal(op_finish(tx, &end, &err), 0);
+		if (i == 0)
+			assert_int_equal(rows_instance_add(tx, &in, &err), 0);
+	}
+	assert_int_equal(op_last(tx, &n, &err), 0);
+	assert_int_equal(n, 1050);
+	assert_int_equal(op_unfinished(tx, &n, &err), 0);
+	assert_int_equal(n, 1);
+	commit(tx);
+	assert_int_equal(number(s, "SELECT count(*) FROM operation"), 1002);
+	assert_int_equal(number(s, "SELECT count(*) FROM operation WHERE id IN (1, 3, 51, 1050)"), 4);
+	(void)store_close(s);
+	fx_done(&fx);
+}
+
+static void foreign_files(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = NULL;
+	struct fx fx;
+
+	(void)state;
+	fx_new(&fx);
+	(void)store_close(open_store(&fx));
+	by_hand(&fx, "PRAGMA user_version = 2");
+	refused(&fx, -EPROTONOSUPPORT, "version 2 and this velad knows only 1");
+	assert_int_equal(unlink(fx.store), 0);
+	by_hand(&fx, "CREATE TABLE shopping(item)");
+	refused(&fx, -EBADMSG, "shopping");
+	assert_int_equal(store_open(&s, "/nowhere/velad.db", &err), -EIO);
+	assert_non_null(strstr(err.text, "cannot write the store /nowhere/velad.db"));
+	fx_done(&fx);
+}
+
+static void overwrite(const struct fx *fx, off_t at)
+{
+	char junk[1024];
+	int fd = open(fx->store, O_WRONLY | O_CLOEXEC);
+
+	memset(junk, 0xa5, sizeof(junk));
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, junk, sizeof(junk), at), sizeof(junk));
+	assert_int_equal(close(fd), 0);
+}
+
+static void damaged_files(void **state)
+{
+	struct fx fx;
+
+	(void)state;
+	fx_new(&fx);
+	(void)store_close(open_store(&fx));
+	overwrite(&fx, 2 * 4096); /* the pages of a table */
+	refused(&fx, -EBADMSG, "damaged");
+	overwrite(&fx, 0);
+	refused(&fx, -EBADMSG, "damaged");
+	fx_done(&fx);
+}
+
+/* Also within one process: the lock is the file's. */
+static void one_daemon(void **state)
+{
+	struct store *s;
+	struct fx fx;
+
+	(void)state;
+	fx_new(&fx);
+	s = open_store(&fx);
+	refused(&fx, -EBUSY, "another velad");
+	(void)store_close(s);
+	(void)store_close(open_store(&fx));
+	fx_done(&fx);
+}
+
+static void full_disk(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store_tx *tx;
+	char limit[64], *big;
+	struct store *s;
+	struct fx fx;
+
+	(void)state;
+	fx_new(&fx);
+	s = open_store(&fx);
+	(void)snprintf(limit, sizeof(limit), "PRAGMA max_page_count = %d", (int)number(s, "PRAGMA page_count"));
+	(void)number(s, limit);
+	big = calloc(1, 100001);
+	assert_non_null(big);
+	memset(big, 'x', 100000);
+	tx = begin(s);
+	assert_int_equal(store_exec(tx, "INSERT INTO original VALUES('bind', 'x', ?)", ARGS(ARG_TEXT(big)), &err), -EIO);
+	assert_non_null(strstr(err.text, "is full"));
+	assert_non_null(strstr(err.text, fx.store));
+	(void)store_end(tx);
+	free(big);
+	assert_int_equal(number(s, "SELECT count(*) FROM original"), 0); /* and it goes on */
+	(void)store_close(s);
+	fx_done(&fx);
+}
+
+static void *count_up(void *arg)
+{
+	for (int i = 0; i < 200; i++) {
+		struct store_tx *tx = begin(arg);
+		struct error err = ERROR_INIT;
+
+		assert_int_equal(store_exec(tx, "UPDATE meta SET generation = generation + 1", NO_ARGS, &err), 0);
+		commit(tx);
+	}
+	return NULL;
+}
+
+static void threads(void **state)
+{
+	pthread_t t[4];
+	struct store *s;
+	struct fx fx;
+
+	(void)state;
+	fx_new(&fx);
+	s = open_store(&fx);
+	for (size_t i = 0; i < ARRAY_SIZE(t); i++)
+		assert_int_equal(pthread_create(&t[i], NULL, count_up, s), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(t); i++)
+		assert_int_equal(pthread_join(t[i], NULL), 0);
+	assert_int_equal(number(s, "SELECT generation FROM meta"), 800);
+	(void)store_close(s);
+	fx_done(&fx);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(commits_stay),
+		cmocka_unit_test(one_owner),
+		cmocka_unit_test(operations_kept),
+		cmocka_unit_test(foreign_files),
+		cmocka_unit_test(damaged_files),
+		cmocka_unit_test(one_daemon),
+		cmocka_unit_test(full_disk),
+		cmocka_unit_test(threads),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
