@@ -16,13 +16,13 @@ Q         := $(if $(V),,@)
 VERSION   := 0.1
 ROOMS     := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard src/*/*.c)))))
 TOOLS     := velad velactl
-PKGS      := json-c libxml-2.0 libsystemd libmicrohttpd libcurl sqlite3 inih smartcols libkmod libvirt
+PKGS      := json-c libxml-2.0 libsystemd libmicrohttpd libcurl sqlite3 inih smartcols libkmod libvirt libpci
 
 CFLAGS    ?= -O2 -g
 WARN      := -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes \
              -Wformat=2 -Wvla -Wwrite-strings -Wundef -Wno-missing-field-initializers
 CPPFLAGS  += -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DVELAD_VERSION='"$(VERSION)"' \
-             -DVELAD_CONF='"$(SYSCONFDIR)/velad/velad.conf"' -Isrc -I$(B)/gen
+             -DVELAD_CONF='"$(SYSCONFDIR)/velad/velad.conf"' -Iinclude -Isrc -I$(B)/gen
 ALL_CFLAGS = -std=gnu17 $(WARN) $(CFLAGS) $(PKG_CFLAGS) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 LDFLAGS   += $(if $(SAN),-fsanitize=$(SAN)) -pthread
 
@@ -31,8 +31,8 @@ PKG_LIBS   = $(eval PKG_LIBS := $$(shell pkg-config --libs $(PKGS)))$(PKG_LIBS)
 
 objs       = $(patsubst src/%.c,$(B)/obj/%.o,$(wildcard src/$(1)/*.c))
 # what each program is made of: the arrows of docs/architecture.md, as files
-velad_ROOMS   := velad instance act guest plan topo host api base
-velactl_ROOMS := velactl guest plan topo host api base
+velad_ROOMS   := velad instance act guest plan topo host api client base
+velactl_ROOMS := velactl guest plan topo host api client base
 archives   = $(foreach r,$(1),$(if $(wildcard src/$(r)/*.c),$(B)/$(r).a))
 
 .PHONY: all
@@ -68,7 +68,7 @@ $(foreach t,$(TOOLS),$(eval $(call TOOL_RULE,$(t))))
 
 # ---- tests -------------------------------------------------------------------------------------------
 TESTS     := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/*/test_*.c))
-ALL_ROOMS := $(call archives,instance act guest plan topo host api velactl velad base)
+ALL_ROOMS := $(call archives,instance act guest plan topo host api client velactl velad base)
 
 $(B)/tests/%: tests/%.c $(ALL_ROOMS)
 	@mkdir -p $(@D)
@@ -114,6 +114,9 @@ install: all
 		$(DESTDIR)$(PREFIX)/lib/tmpfiles.d $(DESTDIR)$(PREFIX)/share/man/man1 \
 		$(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/man/man8 \
 		$(DESTDIR)$(PREFIX)/share/doc/velad
+	install -d $(DESTDIR)$(PREFIX)/include/velad
+	install -m 644 include/velad/client.h $(DESTDIR)$(PREFIX)/include/velad/client.h
+	install -m 644 $(B)/client.a $(DESTDIR)$(PREFIX)/lib/libvelad.a
 	install -m 755 $(B)/velad $(DESTDIR)$(PREFIX)/sbin/velad
 	install -m 755 $(B)/velactl $(DESTDIR)$(PREFIX)/bin/velactl
 	test -e $(DESTDIR)$(SYSCONFDIR)/velad/velad.conf || \

@@ -14,6 +14,7 @@ declare -A may=(
 	[act]='host plan'
 	[instance]='host topo plan guest act'
 	[api]=''
+	[client]=''
 	[velad]='host topo plan guest act instance api'
 	[velactl]='host topo plan guest api'
 )
@@ -23,7 +24,7 @@ declare -A only=(
 	['libkmod.h']='^src/act/kmod\.c$'
 	['sqlite3.h']='^src/instance/(store|store_[a-z]+)\.[ch]$'
 	['microhttpd.h']='^src/api/server\.c$'
-	['curl/']='^src/api/client\.c$'
+	['curl/']='^src/client/client\.c$'
 	['ini.h']='^src/base/conf\.c$'
 	['libxml/']='^src/(guest/(xml|domain)|act/libvirt)\.[ch]$'
 	['libsmartcols/']='^src/velactl/[a-z_]+\.[ch]$'
@@ -50,6 +51,11 @@ for header in "${!only[@]}"; do
 		bad=1
 	done < <(grep -rHn "^#include <$header" src || true)
 done
+# the client library is under another licence: it may use nothing of ours, base included
+if grep -n '^#include "' src/client/*.c; then
+	echo "src/client: the LGPL client library may include only <velad/client.h>"
+	bad=1
+fi
 # the only place that knows where sysfs is mounted is host/root.c; paths elsewhere are relative
 while read -r hit; do
 	echo "$hit: an absolute /sys path; go through host/root"

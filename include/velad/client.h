@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#ifndef VELAD_CLIENT_H
+#define VELAD_CLIENT_H
+/* velad/client — talk to velad from C: one call, one JSON answer. Link with -lvelad -lcurl.
+ *
+ *   struct velad_reply r;
+ *   if (velad_call(&r, VELAD_SOCKET, "GET", "/v1/topology", NULL, 5000) == 0 && r.status == 200)
+ *           puts(r.body);
+ *   velad_reply_done(&r);
+ *
+ * What methods there are says GET /v1/openapi.json. */
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define VELAD_SOCKET "/run/velad/velad.sock"
+
+struct velad_reply {
+	int    status;     /* HTTP status; 0 if there was no answer */
+	char  *body;       /* JSON text, NUL-terminated; owned; NULL without an answer */
+	size_t len;        /* of body, without the NUL */
+	char   error[256]; /* what went wrong, as a sentence; "" if nothing did */
+};
+
+/* body: JSON text to send, or NULL. timeout_ms: 0 waits for ever. ret is always filled.
+ * 0: velad answered (look at status; from 400 on, body is a problem document). -ECONNREFUSED: velad is not
+ * there. -EACCES: the socket is not for this user. -ETIMEDOUT. -E2BIG: an answer over 256 MiB. -ENOMEM.
+ * -EIO: the connection broke. Thread-safe after curl_global_init(3), which the first call does otherwise. */
+int velad_call(struct velad_reply *ret, const char *socket, const char *method, const char *path,
+	       const char *body, long timeout_ms);
+void velad_reply_done(struct velad_reply *r);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

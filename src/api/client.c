@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The client library's answer as JSON, and problem documents as errors. */
+#include "api/client.h"
+
+#include <errno.h>
+#include <string.h>
+#include <velad/client.h>
+
+#include "api/method.h"
+#include "base/error.h"
+#include "base/json.h"
+
+#define REPLY_MAX ((size_t)256 * 1024 * 1024) /* as the client library's */
+
+static const char *string_at(json_object *o, const char *key)
+{
+	json_object *v = NULL;
+
+	return json_object_object_get_ex(o, key, &v) ? json_object_get_string(v) : NULL;
+}
+
+/* A problem document as an error; its reasons go to the caller. */
+static int problem(struct api_reply *reply, struct error *err)
+{
+	const char *code = string_at(reply->body, "code"), *detail = string_at(reply->body, "detail");
+	const struct api_error *e = code ? api_error_named(code) : NULL;
+	json_object *reasons = NULL;
+
+	if (json_object_object_get_ex(reply->body, "reasons", &reasons))
+		reply->reasons = json_object_get(reasons);
+	if (!e || !detail)
+		return error_set(err, -EIO, "velad answered with status %d and no problem document", reply->status);
+	return error_set(err, e->code, "%s", detail);
+}
+
+int api_call(struct api_reply *ret, const char *socket, const char *method, const char *path, json_object *body,
+	     long timeout_ms, struct error *err)
+{
+	struct velad_reply reply;
+	int r = velad_call(&reply, socket, method, path, body ? json_object_to_json_string(body) : NULL, timeout_ms);
+
+	*ret = (struct api_reply){ .status = reply.status };
+	if (r < 0) /* a socket that is closed to us is a daemon that is not there, for the caller */
+		r = error_set(err, r == -EACCES ? -ECONNREFUSED : r, "%s", reply.error);
+	else if (reply.len && json_parse(&ret->body, reply.body, reply.len, REPLY_MAX, err) < 0)
+		r = error_prefix(err, "the answer of velad");
+	velad_reply_done(&reply);
+	return r == 0 && ret->status >= 400 ? problem(ret, err) : r;
+}
+
+void api_reply_done(struct api_reply *r)
+{
+	json_object_put(r->body);
+	json_object_put(r->reasons);
+	*r = (struct api_reply){ 0 };
+}
