@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* velad(8): options, signals, the loop. */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "topo/topo.h"
+#include "velad/manager.h"
+
+enum { EXIT_USAGE = 2 };
+
+static const char usage[] =
+	"usage: velad [--root DIR] [--conf FILE] [--socket PATH] [--store FILE] [--libvirt URI] [--debug]\n"
+	"\n"
+	"The per-host daemon that starts KVM guests with GPUs and SR-IOV VFs; see velad(8).\n"
+	"\n"
+	"  --root DIR     read and change the machine below DIR (/)\n"
+	"  --conf FILE    configuration (/etc/velad/velad.conf, or the built-in one)\n"
+	"  --socket PATH  listen here when systemd hands no socket over\n"
+	"  --store FILE   state (state_dir/velad.db)\n"
+	"  --libvirt URI  hypervisor\n"
+	"  --debug        log more\n";
+
+/* 0 go on, 1 done (help, version), -1 usage error, which getopt has printed. */
+static int parse_options(struct manager_options *o, int argc, char **argv)
+{
+	enum { ROOT = 256, CONF, SOCKET, STORE, LIBVIRT, DEBUG, HELP, VERSION };
+	static const struct option options[] = {
+		{ "root", required_argument, NULL, ROOT },       { "conf", required_argument, NULL, CONF },
+		{ "socket", required_argument, NULL, SOCKET },   { "store", required_argument, NULL, STORE },
+		{ "libvirt", required_argument, NULL, LIBVIRT }, { "debug", no_argument, NULL, DEBUG },
+		{ "help", no_argument, NULL, HELP },             { "version", no_argument, NULL, VERSION },
+		{ 0 },
+	};
+	const char **to[] = { &o->root, &o->conf, &o->socket, &o->store, &o->libvirt };
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c >= ROOT && c <= LIBVIRT) {
+			*to[c - ROOT] = optarg;
+		} else if (c == DEBUG) {
+			log_init(LOG_LEVEL_DEBUG);
+		} else if (c == HELP || c == VERSION) {
+			(void)fputs(c == HELP ? usage : "velad " VELAD_VERSION "\n", stdout);
+			return 1;
+		} else {
+			return -1;
+		}
+	}
+	if (optind < argc) {
+		(void)fprintf(stderr, "velad: unexpected argument \"%s\"; see velad --help\n", argv[optind]);
+		return -1;
+	}
+	return 0;
+}
+
+static int on_hup(sd_event_source *source, const struct signalfd_siginfo *si, void *self)
+{
+	struct manager *m = self;
+	struct error err = ERROR_INIT;
+
+	(void)source;
+	(void)si;
+	if (manager_rescan(m, &err) < 0)
+		log_err("%s", err.text);
+	return 0;
+}
+
+/* SIGTERM and SIGINT end the loop (a NULL handler exits it), SIGHUP reads the host anew. */
+static int watch_signals(struct manager *m, struct error *err)
+{
+	int r = sd_event_add_signal(m->event, NULL, SIGTERM, NULL, NULL);
+
+	if (r >= 0)
+		r = sd_event_add_signal(m->event, NULL, SIGINT, NULL, NULL);
+	if (r >= 0)
+		r = sd_event_add_signal(m->event, NULL, SIGHUP, on_hup, m);
+	if (r >= 0)
+		r = sd_event_set_watchdog(m->event, 1);
+	return r < 0 ? error_set(err, r, "cannot watch signals: %s", strerror(-r)) : 0;
+}
+
+/* Before any thread starts: all of them inherit it, so that only the loop gets these. */
+static void block_signals(void)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	(void)signal(SIGPIPE, SIG_IGN);
+}
+
+static int socket_from_systemd(int *fd, struct error *err)
+{
+	int n = sd_listen_fds(1);
+
+	if (n > 1)
+		return error_set(err, -EINVAL, "systemd hands over %d sockets, velad has one; look at velad.socket", n);
+	*fd = n == 1 ? SD_LISTEN_FDS_START : -1;
+	return 0;
+}
+
+static int run(struct manager_options *o, struct error *err)
+{
+	auto_(manager_free) struct manager *m = NULL;
+	int r = socket_from_systemd(&o->listen_fd, err);
+
+	if (r == 0)
+		r = manager_new(&m, o, err);
+	if (r == 0)
+		r = watch_signals(m, err);
+	if (r < 0)
+		return r;
+	(void)sd_notifyf(0, "READY=1\nSTATUS=%zu PCI functions", topo_count(m->topo));
+	r = sd_event_loop(m->event);
+	(void)sd_notify(0, "STOPPING=1");
+	return r < 0 ? error_set(err, r, "the event loop failed: %s", strerror(-r)) : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct manager_options o = { .root = "/", .listen_fd = -1 };
+	struct error err = ERROR_INIT;
+	int r;
+
+	log_init(LOG_LEVEL_INFO);
+	r = parse_options(&o, argc, argv);
+	if (r != 0)
+		return r < 0 ? EXIT_USAGE : EXIT_SUCCESS;
+	block_signals();
+	if (run(&o, &err) < 0) {
+		log_err("%s", err.text);
+		return EXIT_FAILURE;
+	}
+	return EXIT_SUCCESS;
+}

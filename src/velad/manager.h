@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* velad/manager — everything the daemon has, hanging together. Lives on the loop's thread. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+#include "base/auto.h"
+#include "base/conf.h"
+#include "host/kind.h"
+
+struct act_machine;
+struct api_server;
+struct error;
+struct host_root;
+struct inst_manager;
+struct topo;
+
+struct manager_options {
+	const char *root;    /* "/" */
+	const char *conf;    /* NULL: the installed or built-in one */
+	const char *socket;  /* NULL: conf's; used when listen_fd is -1 */
+	const char *store;   /* NULL: conf's state_dir/velad.db */
+	const char *libvirt; /* NULL: conf's */
+	int         listen_fd; /* from systemd; -1: make our own */
+};
+
+struct manager {
+	struct conf          conf;
+	struct host_kinds    kinds;
+	sd_event            *event;     /* owned */
+	struct host_root    *root;      /* owned */
+	struct act_machine  *machine;   /* owned */
+	struct inst_manager *instances; /* owned */
+	struct topo         *topo;      /* owned; never NULL after manager_new */
+	char                *topo_text; /* owned: its nodes as JSON, to see whether a scan found anything new */
+	uint64_t             scanned;   /* when, in CLOCK_MONOTONIC usec */
+	int                  changed_fd;   /* eventfd, owned: a worker changed the machine */
+	sd_event_source     *changed;      /* owned */
+	struct api_server   *server;    /* owned */
+	bool                 watching;  /* libvirt tells us about domains */
+	char                 domain_type[16]; /* what libvirt can start; "" not asked yet */
+};
+
+int manager_new(struct manager **ret, const struct manager_options *opt, struct error *err);
+struct manager *manager_free(struct manager *m); /* NULL is fine; returns NULL */
+AUTO_DEFINE(struct manager *, manager_free);
+
+/* Reads the machine anew; the topology is replaced, with the next generation, if it differs. */
+int manager_rescan(struct manager *m, struct error *err);
+/* As manager_rescan, unless that was less than a second ago. */
+int manager_refresh(struct manager *m, struct error *err);
+/* m->domain_type, asking libvirt once; also begins to listen to its events. -EREMOTEIO. */
+int manager_libvirt(struct manager *m, struct error *err);

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* One short function per method. They run on the loop: reading the host is the longest they may take. */
+#include "velad/methods.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+#include <systemd/sd-id128.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/parse.h"
+#include "guest/guest.h"
+#include "host/inventory.h"
+#include "instance/instance.h"
+#include "plan/plan.h"
+#include "topo/topo.h"
+#include "velad/manager.h"
+
+static const char openapi[] =
+#include "openapi.inc"
+	;
+
+/* Takes o; NULL is out of memory. */
+static int answer(struct api_response *res, json_object *o, struct error *err)
+{
+	res->body = o;
+	return o ? 0 : error_set(err, -ENOMEM, "no memory for the answer");
+}
+
+static int get_openapi(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	(void)self;
+	(void)req;
+	(void)err;
+	res->text = openapi;
+	return 0;
+}
+
+static int get_host(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+	int r = manager_refresh(m, err);
+
+	(void)req;
+	return r < 0 ? r : answer(res, topo_host_json(m->topo), err);
+}
+
+/* Who holds each function, into the nodes of the document. */
+static int add_owners(struct manager *m, json_object *doc, struct error *err)
+{
+	json_object *nodes = json_object_object_get(doc, "nodes");
+	struct plan_taken *taken = NULL;
+	struct arena arena = { 0 };
+	size_t n = 0;
+	int r = inst_taken(m->instances, &taken, &n, &arena, err);
+
+	for (size_t i = 0; r == 0 && i < json_object_array_length(nodes); i++) {
+		struct json_out o = { .obj = json_object_array_get_idx(nodes, i) };
+		const char *owner = NULL;
+
+		for (size_t k = 0; k < n && !owner; k++)
+			if (bdf_eq(taken[k].bdf, topo_at(m->topo, (uint32_t)i)->fn->bdf))
+				owner = taken[k].owner;
+		json_add_string(&o, "owner", owner);
+		if (o.failed)
+			r = error_set(err, -ENOMEM, "no memory for the answer");
+	}
+	arena_done(&arena);
+	return r;
+}
+
+static int get_topology(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+	int r = manager_refresh(m, err);
+
+	(void)req;
+	if (r == 0)
+		r = answer(res, topo_json(m->topo), err);
+	return r < 0 ? r : add_owners(m, res->body, err);
+}
+
+/* ---- plans ------------------------------------------------------------------------------------------ */
+
+static int read_request(struct plan_request *ret, const struct api_request *req, struct error *err)
+{
+	auto_(json_object_put) json_object *o = NULL;
+	int r = json_parse(&o, req->body, req->body_len, JSON_BYTES_MAX, err);
+
+	return r < 0 ? r : plan_request_read(ret, o, err);
+}
+
+static int make_plan(struct manager *m, struct plan **ret, const struct plan_request *request, struct error *err)
+{
+	struct plan_input in = {
+		.topo = m->topo,
+		.request = request,
+		.policy = { .vfs_per_pf = (uint16_t)m->conf.vfs_per_pf, .memory_reserve = m->conf.memory_reserve },
+	};
+	struct plan_taken *taken = NULL;
+	struct arena arena = { 0 };
+	int r = inst_taken(m->instances, &taken, &in.ntaken, &arena, err);
+
+	in.taken = taken;
+	if (r == 0)
+		r = plan_make(ret, &in, err);
+	arena_done(&arena);
+	return r;
+}
+
+static int add_domain(struct manager *m, struct plan *plan, const struct plan_request *request, const char *type,
+		      const char *uuid, struct error *err)
+{
+	char console[512];
+	const char *name = *request->name ? request->name : "unnamed";
+	struct guest_env env = { .name = name, .uuid = uuid, .type = type, .console = console };
+	autofree char *xml = NULL;
+	int r;
+
+	(void)snprintf(console, sizeof(console), "%s/%s.log", m->conf.console_dir, name);
+	r = guest_domain_xml(&xml, plan, request, m->topo, &env, err);
+	if (r < 0)
+		return r;
+	plan->domain_xml = arena_strdup(&plan->arena, xml);
+	return plan->domain_xml ? 0 : error_set(err, -ENOMEM, "no memory for the domain XML");
+}
+
+static int dry_run(struct manager *m, const struct plan_request *request, struct api_response *res, struct error *err)
+{
+	auto_(plan_free) struct plan *plan = NULL;
+	/* a dry run does not wait for libvirt, and is the same each time: no random uuid */
+	const char *type = *m->domain_type ? m->domain_type : topo_inventory(m->topo)->kvm ? "kvm" : "qemu";
+	int r = make_plan(m, &plan, request, err);
+
+	if (r == 0 && plan->fits)
+		r = add_domain(m, plan, request, type, "00000000-0000-0000-0000-000000000000", err);
+	return r < 0 ? r : answer(res, plan_json(plan), err);
+}
+
+static int post_plans(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+	struct plan_request request;
+	int r = read_request(&request, req, err);
+
+	if (r < 0)
+		return r;
+	r = manager_rescan(m, err); /* free memory has no generation: look */
+	if (r == 0)
+		r = dry_run(m, &request, res, err);
+	plan_request_done(&request);
+	return r;
+}
+
+/* ---- instances -------------------------------------------------------------------------------------- */
+
+static int refuse(const struct plan *plan, struct api_response *res, struct error *err)
+{
+	size_t n = plan->nreasons;
+	const struct plan_reason *last = n ? &plan->reason[n - 1] : NULL;
+
+	res->reasons = plan_reasons_json(plan);
+	return error_set(err, -ENOSPC, "the request does not fit on this host: %s%s%s; needed: %s",
+			 last ? last->device : "", last && *last->device ? ": " : "",
+			 last ? last->observed : "no bundle", last ? last->needed : "a smaller request");
+}
+
+static int answer_operation(struct manager *m, struct api_response *res, uint64_t op, struct error *err)
+{
+	res->status = 202;
+	(void)snprintf(res->location, sizeof(res->location), "/v1/operations/%llu", (unsigned long long)op);
+	return inst_op_json(m->instances, &res->body, op, err);
+}
+
+/* inst_create() checks again, in its transaction; here the caller learns it before the plan matters. */
+static int check_name(struct manager *m, const char *name, struct error *err)
+{
+	auto_(json_object_put) json_object *o = NULL;
+	struct error ignore = ERROR_INIT;
+
+	if (inst_json(m->instances, &o, name, &ignore) < 0)
+		return 0; /* not there, or the store fails, which inst_create() will say */
+	return error_set(err, -EEXIST, "there is an instance %s already; choose another name, or delete it first", name);
+}
+
+static int create(struct manager *m, const struct plan_request *request, struct api_response *res, struct error *err)
+{
+	auto_(plan_free) struct plan *plan = NULL;
+	char uuid[SD_ID128_UUID_STRING_MAX];
+	sd_id128_t id;
+	uint64_t op;
+	int r;
+
+	if (!*request->name)
+		return error_set(err, -EINVAL, "request lacks the key \"name\"");
+	r = check_name(m, request->name, err);
+	if (r == 0)
+		r = make_plan(m, &plan, request, err);
+	if (r < 0)
+		return r;
+	if (!plan->fits)
+		return refuse(plan, res, err);
+	r = manager_libvirt(m, err);
+	if (r < 0)
+		return r;
+	r = sd_id128_randomize(&id);
+	if (r < 0)
+		return error_set(err, r, "cannot make a uuid: %s", strerror(-r));
+	r = add_domain(m, plan, request, m->domain_type, sd_id128_to_uuid_string(id, uuid), err);
+	if (r == 0)
+		r = inst_create(m->instances, &op, request, plan, uuid, err);
+	return r < 0 ? r : answer_operation(m, res, op, err);
+}
+
+static int post_instances(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+	struct plan_request request;
+	int r = read_request(&request, req, err);
+
+	if (r < 0)
+		return r;
+	r = manager_rescan(m, err);
+	if (r == 0)
+		r = create(m, &request, res, err);
+	plan_request_done(&request);
+	return r;
+}
+
+static int get_instances(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+
+	(void)req;
+	return inst_list_json(m->instances, &res->body, err);
+}
+
+static int get_instance(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+
+	return inst_json(m->instances, &res->body, req->param, err);
+}
+
+static int delete_instance(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+	uint64_t op;
+	int r = inst_delete(m->instances, &op, req->param, err);
+
+	return r < 0 ? r : answer_operation(m, res, op, err);
+}
+
+static int get_operation(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+	uint64_t op = 0;
+
+	if (parse_uint(&op, req->param, 10, INT64_MAX) < 0)
+		return error_set(err, -ENOENT, "there is no operation \"%s\"; operations have numbers", req->param);
+	return inst_op_json(m->instances, &res->body, op, err);
+}
+
+const struct api_route velad_routes[] = {
+	{ "GET", "/v1/openapi.json", get_openapi },
+	{ "GET", "/v1/host", get_host },
+	{ "GET", "/v1/topology", get_topology },
+	{ "POST", "/v1/plans", post_plans },
+	{ "POST", "/v1/instances", post_instances },
+	{ "GET", "/v1/instances", get_instances },
+	{ "GET", "/v1/instances/{name}", get_instance },
+	{ "DELETE", "/v1/instances/{name}", delete_instance },
+	{ "GET", "/v1/operations/{id}", get_operation },
+	{ 0 },
+};
