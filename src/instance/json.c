@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Instances and operations as JSON, as docs/openapi.json has them. */
-#include "base/json.h"
-
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "instance/manager.h"
 #include "instance/op.h"
 #include "instance/store.h"
@@ -155,9 +154,9 @@ static int instance_json(struct store_tx *tx, json_object **ret, const char *nam
 			 struct error *err)
 {
 	struct rows_instance *in = NULL;
-	struct rows_step *step;
+	struct rows_step *step = NULL;
 	struct json_out o;
-	size_t n;
+	size_t n = 0;
 	int r;
 
 	r = rows_instance_find(tx, &in, name, arena, err);
@@ -222,8 +221,8 @@ int inst_list_json(struct inst_manager *m, struct json_object **ret, struct erro
 static int op_steps(struct store_tx *tx, json_object **ret, const struct op *op, struct arena *arena,
 		    struct error *err)
 {
-	struct rows_step *step;
-	size_t n;
+	struct rows_step *step = NULL;
+	size_t n = 0;
 	int r;
 
 	if (op->steps)

@@ -336,10 +336,11 @@ int steps_revert(const struct steps *s, struct error *err)
 		if (r == 0)
 			continue;
 		(void)error_prefix(&e, "step %s %s", plan_step_text(step->kind), step->target);
-		log_err("instance %s: cannot revert %s", s->instance, e.text);
 		if (first == 0) {
 			*err = e;
 			first = r;
+		} else {
+			log_err("instance %s: cannot revert %s", s->instance, e.text); /* the first is the caller's */
 		}
 		/* Unbinding a function that a guest has open waits for that guest (drivers/vfio/vfio_main.c,
 		 * vfio_unregister_group_dev), perhaps for ever. */

@@ -167,12 +167,15 @@ int64_t store_last_id(struct store_tx *tx)
 
 int store_begin(struct store_tx **ret, struct store *s, struct error *err)
 {
+	int r;
+
 	(void)pthread_mutex_lock(&s->lock); /* cannot fail: a normal mutex, never taken twice */
 	assert(!s->tx.open);
 	if (sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK) {
-		(void)sql_error(s->db, s->path, err);
+		r = sql_error(s->db, s->path, err);
+		assert(r < 0);
 		(void)pthread_mutex_unlock(&s->lock);
-		return err->code;
+		return r;
 	}
 	s->tx.open = true;
 	*ret = &s->tx;

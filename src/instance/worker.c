@@ -19,7 +19,9 @@
 #include "instance/steps.h"
 #include "instance/store.h"
 
-#define RETRY_SECONDS 5 /* after a failure of the store, or of libvirt at the start */
+/* After a failure of the store, or of libvirt while looking at domains; doubled as long as it lasts. */
+#define RETRY_SECONDS     5
+#define RETRY_SECONDS_MAX 80
 
 struct job {
 	struct arena          arena;
@@ -167,12 +169,13 @@ static int run_create(struct inst_manager *m, struct job *j, struct error *err)
 
 static int run_delete(struct inst_manager *m, struct job *j, struct error *err)
 {
-	struct error why = ERROR_INIT;
+	struct error left = ERROR_INIT, all = ERROR_INIT;
 
-	if (steps_revert(&j->steps, &why) == 0)
+	if (steps_revert(&j->steps, &left) == 0)
 		return end_job(m, j, INST_DELETED, true, NULL, err);
-	(void)error_prefix(&why, "instance %s: its devices stay held, delete it again", j->in->name);
-	return end_job(m, j, INST_FAILED, false, &why, err);
+	(void)error_set(&all, left.code, "instance %s: %.380s; its devices stay held until it is deleted again",
+			j->in->name, left.text);
+	return end_job(m, j, INST_FAILED, false, &all, err);
 }
 
 static int look(struct inst_manager *m, const char *name, struct error *err)
@@ -250,17 +253,17 @@ static bool must_stop(struct inst_manager *m)
 	return stop;
 }
 
-/* Until there is work; with retry, no longer than RETRY_SECONDS. Returns whether domains are to be looked at. */
-static bool wait_for_work(struct inst_manager *m, bool retry)
+/* Until there is work; no longer than `seconds` unless that is 0. Returns whether domains are to be looked at. */
+static bool wait_for_work(struct inst_manager *m, unsigned seconds)
 {
 	struct timespec until;
 	bool look;
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &until); /* the clock of m->cond */
-	until.tv_sec += RETRY_SECONDS;
+	until.tv_sec += seconds;
 	(void)pthread_mutex_lock(&m->lock);
 	while (!m->stop && !m->wake) {
-		if (!retry)
+		if (seconds == 0)
 			(void)pthread_cond_wait(&m->cond, &m->lock);
 		else if (pthread_cond_timedwait(&m->cond, &m->lock, &until) == ETIMEDOUT)
 			break;
@@ -274,13 +277,14 @@ static bool wait_for_work(struct inst_manager *m, bool retry)
 static void *worker_main(void *arg)
 {
 	struct inst_manager *m = arg;
-	bool look = false, retry = false;
+	unsigned delay = 0;
+	bool look = false;
 
 	for (;;) {
 		struct error err = ERROR_INIT;
 		int r = 1;
 
-		look |= wait_for_work(m, retry);
+		look |= wait_for_work(m, delay);
 		while (r > 0 && !must_stop(m))
 			r = run_next(m, &err);
 		if (must_stop(m))
@@ -289,9 +293,9 @@ static void *worker_main(void *arg)
 			r = look_at_all(m, &err);
 			look = r < 0;
 		}
-		retry = r < 0;
-		if (retry)
-			log_err("%s; trying again in %d s", err.text, RETRY_SECONDS);
+		delay = r == 0 ? 0 : delay == 0 ? RETRY_SECONDS : delay < RETRY_SECONDS_MAX ? 2 * delay : delay;
+		if (delay)
+			log_err("%s; trying again in %u s", err.text, delay);
 	}
 }
 

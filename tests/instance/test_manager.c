@@ -4,6 +4,7 @@
 
 #include "instance/fixture.h"
 #include "instance/state.h"
+#include "instance/store.h"
 
 static void refused(int r, int code, const struct error *err, const char *text)
 {
@@ -140,25 +141,32 @@ static void shared_pf(void **state)
 	share("b", "a");
 }
 
-/* A create that fails beside a running instance takes nothing from it. */
-static void shared_pf_fails(void **state)
+/* A create that fails beside a running instance takes nothing from it, and is no holder afterwards. */
+static void fail_beside(const char *call)
 {
 	autofree char *with_a = NULL, *before = NULL;
 	struct fx fx;
 
-	(void)state;
 	fx_new(&fx);
 	before = fake_text(fx.machine);
 	fx_open(&fx);
 	fx_create_done(&fx, &fx_a);
 	with_a = fake_text(fx.machine);
-	fake_break(fx.machine, "domain_start");
+	fake_break(fx.machine, call);
 	assert_false(fx_wait(&fx, fx_create(&fx, &fx_b)));
 	fx_expect_machine(&fx, with_a);
 	assert_int_equal(fx_taken(&fx), 4);
-	assert_true(fx_wait(&fx, fx_delete(&fx, "a"))); /* b is failed, and holds the PF no more */
+	fake_break(fx.machine, "");
+	assert_true(fx_wait(&fx, fx_delete(&fx, "a")));
 	fx_expect_machine(&fx, before);
 	fx_done(&fx);
+}
+
+static void shared_pf_fails(void **state)
+{
+	(void)state;
+	fail_beside("domain_start"); /* with everything before it done */
+	fail_beside("vfio_loaded");  /* with nothing begun */
 }
 
 /* b waits for its turn while a, which made the VFs, goes and leaves them to it; then b fails before it
@@ -179,8 +187,10 @@ static void inherited_pf(void **state)
 	fx_await_call(&fx, "domain_stop");
 	create_b = fx_create(&fx, &fx_b);
 	fake_break(fx.machine, "vfio_loaded");
-	fake_pause(fx.machine, "");
+	fake_pause(fx.machine, "vfio_loaded");
 	assert_true(fx_wait(&fx, delete_a));
+	assert_int_equal(fake_count(fx.machine, 3), FAKE_VFS);
+	fake_pause(fx.machine, "");
 	assert_false(fx_wait(&fx, create_b));
 	fx_expect_machine(&fx, before);
 	fx_done(&fx);
@@ -214,6 +224,56 @@ static void domain_by_itself(void **state)
 	fx_await_state(&fx, "a", "stopped");
 	assert_true(fx_wait(&fx, fx_delete(&fx, "a")));
 	fx_expect_machine(&fx, before);
+	fx_done(&fx);
+}
+
+/* What could not be looked at is looked at again, at the latest with the next work. */
+static void look_again(void **state)
+{
+	struct fx fx;
+
+	(void)state;
+	fx_new(&fx);
+	fx_open(&fx);
+	fx_create_done(&fx, &fx_a);
+	fx_close(&fx);
+	fake_domain_is(fx.machine, "a", ACT_DOMAIN_SHUTOFF);
+	fake_break(fx.machine, "domain");
+	fx_reopen(&fx);
+	fx_expect_state(&fx, "a", "running"); /* as far as is known */
+	fake_break(fx.machine, "");
+	assert_true(fx_wait(&fx, fx_create(&fx, &fx_b)));
+	fx_await_state(&fx, "a", "stopped");
+	fx_expect_state(&fx, "b", "running");
+	fx_done(&fx);
+}
+
+/* Rows that no velad writes: named, and no reason to stop working. */
+static void damaged_rows(void **state)
+{
+	auto_(store_close) struct store *s = NULL;
+	struct error err = ERROR_INIT;
+	struct store_tx *tx = NULL;
+	json_object *o = NULL;
+	struct fx fx;
+
+	(void)state;
+	fx_new(&fx);
+	fx_open(&fx);
+	fx_create_done(&fx, &fx_a);
+	fx_close(&fx);
+	assert_int_equal(store_open(&s, fx.store, &err), 0);
+	assert_int_equal(store_begin(&tx, s, &err), 0);
+	assert_int_equal(store_exec(tx, "UPDATE instance SET state = 'asleep'", NO_ARGS, &err), 0);
+	assert_int_equal(store_exec(tx, "INSERT INTO operation(kind, instance, state, created)"
+					" VALUES('delete', 'ghost', 'queued', 5)", NO_ARGS, &err), 0);
+	assert_int_equal(store_commit(tx, &err), 0);
+	(void)store_end(tx);
+	s = store_close(s);
+	fx_open(&fx);
+	assert_false(fx_wait(&fx, 2));
+	assert_true(fx_wait(&fx, fx_create(&fx, &fx_b)));
+	refused(inst_json(fx.m, &o, "a", &err), -EBADMSG, &err, "instance a in the unknown state \"asleep\"");
 	fx_done(&fx);
 }
 
@@ -427,6 +487,8 @@ int main(void)
 		cmocka_unit_test(shared_pf_fails),
 		cmocka_unit_test(inherited_pf),
 		cmocka_unit_test(domain_by_itself),
+		cmocka_unit_test(look_again),
+		cmocka_unit_test(damaged_rows),
 		cmocka_unit_test(generations),
 		cmocka_unit_test(states),
 		cmocka_unit_test(operation_json),

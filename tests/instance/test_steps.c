@@ -158,6 +158,44 @@ static void already_so(void **state)
 	bench_done(&b);
 }
 
+/* VFs that velad did not make are not its to make again or to remove. */
+static void foreign_vfs(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct bench b;
+
+	(void)state;
+	bench_new(&b);
+	assert_int_equal(fake_vf_count_set(b.fx.machine, test_bdf(PF), 4, &err), 0);
+	bench_add(&b, PLAN_STEP_VF_COUNT, PF, "4", "4");
+	apply_all(&b);
+	assert_int_equal(fake_vf_count_set(b.fx.machine, test_bdf(PF), 0, &err), 0); /* their owner */
+	revert_all(&b);
+	fx_expect_machine(&b.fx, b.before);
+	bench_done(&b);
+}
+
+/* Bound to vfio-pci by its id table only, a function could be taken by another driver at the next probe. */
+static void bound_without_override(void **state)
+{
+	struct act_driver vfio = { "vfio-pci", "" };
+	struct error err = ERROR_INIT;
+	autofree char *before = NULL;
+	struct bench b;
+
+	(void)state;
+	bench_new(&b);
+	b.fx.machine->vfio = true;
+	assert_int_equal(fake_driver_set(b.fx.machine, test_bdf(GPU), &vfio, &err), 0);
+	before = fake_text(b.fx.machine);
+	bench_add(&b, PLAN_STEP_BIND, GPU, "vfio-pci", "vfio-pci");
+	apply_all(&b);
+	assert_string_equal(fake_find(b.fx.machine, test_bdf(GPU))->d.override, "vfio-pci");
+	revert_all(&b);
+	fx_expect_machine(&b.fx, before);
+	bench_done(&b);
+}
+
 static void refusals(void **state)
 {
 	struct act_driver vfio = { "vfio-pci", "" };
@@ -290,6 +328,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(whole_way),
 		cmocka_unit_test(already_so),
+		cmocka_unit_test(foreign_vfs),
+		cmocka_unit_test(bound_without_override),
 		cmocka_unit_test(refusals),
 		cmocka_unit_test(other_driver),
 		cmocka_unit_test(revert_goes_on),
