@@ -26,7 +26,8 @@ static int problem(struct api_reply *reply, struct error *err)
 	const struct api_error *e = code ? api_error_named(code) : NULL;
 	json_object *reasons = NULL;
 
-	if (json_object_object_get_ex(reply->body, "reasons", &reasons))
+	if (json_object_object_get_ex(reply->body, "reasons", &reasons) &&
+	    json_object_is_type(reasons, json_type_array))
 		reply->reasons = json_object_get(reasons);
 	if (!e || !detail)
 		return error_set(err, -EIO, "velad answered with status %d and no problem document", reply->status);
@@ -40,10 +41,12 @@ int api_call(struct api_reply *ret, const char *socket, const char *method, cons
 	int r = velad_call(&reply, socket, method, path, body ? json_object_to_json_string(body) : NULL, timeout_ms);
 
 	*ret = (struct api_reply){ .status = reply.status };
-	if (r < 0) /* a socket that is closed to us is a daemon that is not there, for the caller */
+	if (r < 0) { /* a socket that is closed to us is a daemon that is not there, for the caller */
 		r = error_set(err, r == -EACCES ? -ECONNREFUSED : r, "%s", reply.error);
-	else if (reply.len && json_parse(&ret->body, reply.body, reply.len, REPLY_MAX, err) < 0)
-		r = error_prefix(err, "the answer of velad");
+	} else if (reply.len && json_parse(&ret->body, reply.body, reply.len, REPLY_MAX, err) < 0) {
+		err->code = -EPROTO; /* -EINVAL would blame the request */
+		r = error_prefix(err, "the answer of velad, status %d", reply.status);
+	}
 	velad_reply_done(&reply);
 	return r == 0 && ret->status >= 400 ? problem(ret, err) : r;
 }

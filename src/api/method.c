@@ -2,13 +2,16 @@
 /* Routes and errors: two tables, both documented by docs/openapi.json and tested against it. */
 #include "api/method.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/parse.h"
 
 static const struct api_error errors[] = {
 	{ -EINVAL, 400, "invalid", "Bad Request" },
@@ -53,6 +56,33 @@ const struct api_error *api_error_at(size_t i)
 	return &errors[i];
 }
 
+/* One part of a path, percent-encoded (RFC 3986 2.1). Nothing that velad names has other than printable
+ * ASCII: what decodes to anything else, "%00" above all, is no name. */
+static bool decode_part(char ret[API_PARAM_MAX], const char *part, size_t len)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		uint64_t c = (unsigned char)part[i];
+
+		if (c == '%') {
+			char hex[3] = "";
+
+			if (len - i < 3)
+				return false;
+			memcpy(hex, part + i + 1, 2);
+			if (parse_uint(&c, hex, 16, UINT8_MAX) < 0)
+				return false;
+			i += 2;
+		}
+		if (c <= 0x20 || c >= 0x7f || n == API_PARAM_MAX - 1)
+			return false;
+		ret[n++] = (char)c;
+	}
+	ret[n] = '\0';
+	return n > 0;
+}
+
 /* Whether path has the shape of pattern; {…} stands for one non-empty part. */
 static bool path_matches(const char *pattern, const char *path, char param[API_PARAM_MAX])
 {
@@ -66,11 +96,7 @@ static bool path_matches(const char *pattern, const char *path, char param[API_P
 	if (strncmp(pattern, path, head) != 0)
 		return false;
 	len = strcspn(path + head, "/");
-	if (len == 0 || len >= API_PARAM_MAX || strcmp(path + head + len, rest) != 0)
-		return false;
-	memcpy(param, path + head, len);
-	param[len] = '\0';
-	return true;
+	return strcmp(path + head + len, rest) == 0 && decode_part(param, path + head, len);
 }
 
 const struct api_route *api_route_find(const struct api_route *routes, const char *method, const char *path,
@@ -85,20 +111,54 @@ const struct api_route *api_route_find(const struct api_route *routes, const cha
 		if (strcmp(r->method, method) == 0)
 			return r;
 		n += (size_t)snprintf(allow + n, 64 - n, "%s%s", n ? ", " : "", r->method);
+		assert(n < 64); /* a path has a handful of methods */
 	}
 	return NULL;
+}
+
+/* The length of the UTF-8 character at s (RFC 3629); 0: there is none. */
+static size_t utf8_len(const char *s)
+{
+	const unsigned char *u = (const unsigned char *)s;
+	size_t n = u[0] < 0x80 ? 1 : u[0] >= 0xf0 ? 4 : u[0] >= 0xe0 ? 3 : 2;
+	uint32_t c = n == 1 ? u[0] : u[0] & (0x7fu >> n);
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+
+	if ((u[0] >= 0x80 && u[0] < 0xc0) || u[0] > 0xf4)
+		return 0;
+	for (size_t i = 1; i < n; i++) { /* the NUL at the end is no continuation, either */
+		if ((u[i] & 0xc0) != 0x80)
+			return 0;
+		c = c << 6 | (u[i] & 0x3f);
+	}
+	return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : n;
+}
+
+/* JSON is UTF-8 (RFC 8259 8.1), but a text may quote what a client sent, and may have been cut within a
+ * character. */
+static void clean_utf8(char *text)
+{
+	while (*text) {
+		size_t n = utf8_len(text);
+
+		if (n == 0)
+			*text = '?';
+		text += n ? n : 1;
+	}
 }
 
 json_object *api_problem(const struct error *err, json_object *reasons)
 {
 	const struct api_error *e = api_error_of(err->code);
 	struct json_out o = json_out_new();
+	struct error clean = *err;
 
+	clean_utf8(clean.text);
 	json_add_string(&o, "type", "about:blank");
 	json_add_string(&o, "title", e->title);
 	json_add_int(&o, "status", e->status);
 	json_add_string(&o, "code", e->name);
-	json_add_string(&o, "detail", err->text);
+	json_add_string(&o, "detail", clean.text);
 	json_add(&o, "reasons", reasons ? reasons : json_object_new_array());
 	return json_finish(&o);
 }

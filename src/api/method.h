@@ -12,7 +12,7 @@ struct json_object;
 #define API_PARAM_MAX 64 /* bytes of a path parameter, NUL included */
 
 struct api_request {
-	char        param[API_PARAM_MAX]; /* what stood at {name} of the route; "" without */
+	char        param[API_PARAM_MAX]; /* what stood at {name} of the route, decoded; "" without */
 	const char *body;                 /* NUL-terminated; borrowed */
 	size_t      body_len;
 	uid_t       uid;                  /* of the peer (SO_PEERCRED); (uid_t)-1 unknown */
@@ -35,8 +35,9 @@ struct api_route {
 	api_handler handle;
 };
 
-/* The route, its parameter in param. NULL: none; *allow then has the methods that the path knows, "" if it
- * knows none ("GET, DELETE"). */
+/* The route of a path as it came over the wire (still percent-encoded, without query), its parameter
+ * decoded in param: printable ASCII only. NULL: none; *allow then has the methods that the path knows, "" if
+ * it knows none ("GET, DELETE"). */
 const struct api_route *api_route_find(const struct api_route *routes, const char *method, const char *path,
 				       char param[API_PARAM_MAX], char allow[64]);
 

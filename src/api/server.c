@@ -5,6 +5,7 @@
 #include "api/server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,12 +38,13 @@ struct call {
 static enum MHD_Result send_text(struct MHD_Connection *c, int status, const char *type, const char *text,
 				 const char *location, const char *allow)
 {
-	struct MHD_Response *r = MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text,
-								 MHD_RESPMEM_MUST_COPY);
+	struct MHD_Response *r = NULL;
 	enum MHD_Result ok;
 
+	if (text) /* NULL: json-c had no memory for it */
+		r = MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
 	if (!r)
-		return MHD_NO;
+		return MHD_NO; /* the connection closes */
 	ok = MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
 	if (ok == MHD_YES && location && *location)
 		ok = MHD_add_response_header(r, MHD_HTTP_HEADER_LOCATION, location);
@@ -82,6 +84,14 @@ static uid_t peer_uid(struct MHD_Connection *c)
 	return cred.uid;
 }
 
+/* "application/json", perhaps with parameters */
+static bool is_json(const char *type)
+{
+	static const char json[] = "application/json";
+
+	return strncasecmp(type, json, strlen(json)) == 0 && strchr("; \t", type[strlen(json)]);
+}
+
 static int check_headers(struct MHD_Connection *c, const struct call *call, struct error *err)
 {
 	const char *type = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE);
@@ -90,11 +100,23 @@ static int check_headers(struct MHD_Connection *c, const struct call *call, stru
 		return error_set(err, -E2BIG, "the body is over the limit of %d bytes", API_BODY_MAX);
 	if (call->body.failed)
 		return error_set(err, -ENOMEM, "no memory for the body");
-	if (call->body.len && type && strncasecmp(type, "application/json", 16) != 0)
+	if (call->body.len && type && !is_json(type))
 		return error_set(err, -EINVAL, "Content-Type is \"%.60s\"; send application/json", type);
 	if (MHD_get_connection_values(c, MHD_GET_ARGUMENT_KIND, NULL, NULL) > 0)
 		return error_set(err, -EINVAL, "this path takes no query parameters");
 	return 0;
+}
+
+/* A handler that fails without a sentence is a bug; the client still gets a problem, not "null". */
+static void call_handler(struct api_server *s, const struct api_route *route, const struct api_request *req,
+			 struct api_response *res, struct error *err)
+{
+	int r = route->handle(s->self, req, res, err);
+
+	if (r < 0 && err->code == 0)
+		(void)error_set(err, r, "%s failed: %s", route->path, strerror(-r));
+	if (r == 0)
+		*err = ERROR_INIT; /* it may have tried something and done without */
 }
 
 static enum MHD_Result answer(struct api_server *s, struct MHD_Connection *c, const char *method, const char *url,
@@ -117,7 +139,7 @@ static enum MHD_Result answer(struct api_server *s, struct MHD_Connection *c, co
 		(void)error_set(&err, -ENOENT, "there is no %.200s; GET /v1/openapi.json lists what there is", url);
 	else if (check_headers(c, call, &err) == 0) {
 		req.uid = peer_uid(c);
-		(void)route->handle(s->self, &req, &res, &err); /* err says how it went */
+		call_handler(s, route, &req, &res, &err);
 	}
 	if (err.code < 0) {
 		json_object_put(res.body);
@@ -190,12 +212,34 @@ static void on_completed(void *self, struct MHD_Connection *c, void **state, enu
 
 /* ---- the loop ------------------------------------------------------------------------------------- */
 
+static unsigned connections(struct api_server *s)
+{
+	const union MHD_DaemonInfo *info = MHD_get_daemon_info(s->mhd, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+
+	return info ? info->num_connections : 0;
+}
+
+/* At the connection limit MHD takes the listening socket out of its epoll set, and puts it back at the
+ * start of a run that finds room. The run that made the room came too early for that, and no event would
+ * ask for another one: so run again whenever a connection ended. */
+static bool run_mhd(struct api_server *s)
+{
+	unsigned before;
+
+	do {
+		before = connections(s);
+		if (MHD_run(s->mhd) != MHD_YES)
+			return false;
+	} while (connections(s) < before);
+	return true;
+}
+
 static int run(struct api_server *s)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
 	uint64_t now;
 
-	if (MHD_run(s->mhd) != MHD_YES)
+	if (!run_mhd(s))
 		return -EIO;
 	if (MHD_get_timeout(s->mhd, &ms) != MHD_YES)
 		return sd_event_source_set_enabled(s->timer, SD_EVENT_OFF);
@@ -206,12 +250,21 @@ static int run(struct api_server *s)
 	return sd_event_source_set_enabled(s->timer, SD_EVENT_ONESHOT);
 }
 
+/* A daemon that cannot serve has no reason to go on: its service manager starts another one. */
+static void run_or_exit(struct api_server *s)
+{
+	int r = run(s);
+
+	if (r < 0)
+		(void)sd_event_exit(s->event, r);
+}
+
 static int on_io(sd_event_source *source, int fd, uint32_t events, void *self)
 {
 	(void)source;
 	(void)fd;
 	(void)events;
-	(void)run(self); /* a negative return would switch the source off */
+	run_or_exit(self);
 	return 0;
 }
 
@@ -219,17 +272,30 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *self)
 {
 	(void)source;
 	(void)usec;
-	(void)run(self);
+	run_or_exit(self);
 	return 0;
+}
+
+/* In place of MHD's decoding, which ends a path at "%00": api_route_find() wants it as it came. */
+static size_t keep_encoded(void *self, struct MHD_Connection *c, char *text)
+{
+	(void)self;
+	(void)c;
+	return strlen(text);
 }
 
 static int start_mhd(struct api_server *s, int listen_fd, struct error *err)
 {
+	/* accept(2) must not wait for a client that has gone since epoll told of it */
+	if (fcntl(listen_fd, F_SETFL, fcntl(listen_fd, F_GETFL) | O_NONBLOCK) < 0)
+		return error_set(err, -errno, "cannot use the listening socket: %s", strerror(errno));
 	s->mhd = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, s,
 				  MHD_OPTION_LISTEN_SOCKET, listen_fd,
 				  MHD_OPTION_CONNECTION_LIMIT, (unsigned)API_CONNECTIONS_MAX,
 				  MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)API_IDLE_SECONDS,
 				  MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)32 * 1024,
+				  MHD_OPTION_STRICT_FOR_CLIENT, 1,
+				  MHD_OPTION_UNESCAPE_CALLBACK, keep_encoded, NULL,
 				  MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
 	return s->mhd ? 0 : error_set(err, -EIO, "libmicrohttpd cannot start on the socket");
 }
@@ -275,44 +341,51 @@ struct api_server *api_server_free(struct api_server *s)
 
 /* ---- the socket ----------------------------------------------------------------------------------- */
 
-/* Somebody answers on it: it must not be taken away. */
-static bool is_alive(const struct sockaddr_un *addr)
+/* Clears the way for bind(2): a socket file that nobody listens on (ECONNREFUSED) is removed. One that
+ * somebody answers on, be it with a full backlog (EAGAIN), is not. */
+static int make_room(const struct sockaddr_un *addr, struct error *err)
 {
-	autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	return fd >= 0 && connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0;
-}
-
-static bool is_socket(const char *path)
-{
+	autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct stat st;
 
-	return lstat(path, &st) == 0 && S_ISSOCK(st.st_mode);
+	if (fd < 0)
+		return error_set(err, -errno, "cannot make a socket: %s", strerror(errno));
+	if (lstat(addr->sun_path, &st) < 0 || !S_ISSOCK(st.st_mode))
+		return 0; /* bind says what is wrong with it */
+	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0 || errno == EAGAIN)
+		return error_set(err, -EADDRINUSE, "another velad answers on %s", addr->sun_path);
+	if (errno == ECONNREFUSED)
+		(void)unlink(addr->sun_path); /* bind says so if it could not be removed */
+	return 0;
+}
+
+/* Mode 0660 without the process's umask, which other threads need: the file gets the mode of the
+ * descriptor less the umask (unix_bind_bsd() in net/unix/af_unix.c), so it is never open too wide. */
+static int bind_socket(int fd, const struct sockaddr_un *addr)
+{
+	if (fchmod(fd, 0660) < 0 || bind(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 ||
+	    chmod(addr->sun_path, 0660) < 0 || listen(fd, 128) < 0)
+		return -errno;
+	return 0;
 }
 
 int api_listen(const char *path, struct error *err)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	autoclose int fd = -1;
-	mode_t old;
 	int r;
 
 	if (strlen(path) >= sizeof(addr.sun_path))
 		return error_set(err, -ENAMETOOLONG, "the socket path %s is longer than %zu bytes", path,
 				 sizeof(addr.sun_path) - 1);
 	memcpy(addr.sun_path, path, strlen(path) + 1);
-	if (is_alive(&addr))
-		return error_set(err, -EADDRINUSE, "another velad answers on %s", path);
+	r = make_room(&addr, err);
+	if (r < 0)
+		return r;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return error_set(err, -errno, "cannot make a socket: %s", strerror(errno));
-	if (is_socket(path))
-		(void)unlink(path); /* stale: bind says so if it could not be removed */
-	old = umask(0117);
-	r = bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ? -errno : 0;
-	(void)umask(old);
-	if (r == 0 && listen(fd, 128) < 0)
-		r = -errno;
+	r = bind_socket(fd, &addr);
 	if (r < 0)
 		return error_set(err, r, "cannot listen on %s: %s", path, strerror(-r));
 	return steal_fd(&fd);

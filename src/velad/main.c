@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <systemd/sd-daemon.h>
 
 #include "base/error.h"
@@ -102,8 +103,12 @@ static int socket_from_systemd(int *fd, struct error *err)
 {
 	int n = sd_listen_fds(1);
 
+	if (n < 0)
+		return error_set(err, n, "cannot take over the socket of systemd: %s", strerror(-n));
 	if (n > 1)
 		return error_set(err, -EINVAL, "systemd hands over %d sockets, velad has one; look at velad.socket", n);
+	if (n == 1 && sd_is_socket(SD_LISTEN_FDS_START, AF_UNIX, SOCK_STREAM, 1) <= 0)
+		return error_set(err, -EINVAL, "systemd hands over no listening Unix socket; look at velad.socket");
 	*fd = n == 1 ? SD_LISTEN_FDS_START : -1;
 	return 0;
 }

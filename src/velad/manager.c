@@ -33,7 +33,8 @@ static uint64_t now_usec(void)
 
 /* ---- the topology --------------------------------------------------------------------------------- */
 
-/* Everything of a topology but its generation, as text; NULL: no memory. */
+/* Everything of a topology but its generation, as text: two that differ in nothing else are one. NULL: no
+ * memory. */
 static char *topo_text(const struct topo *t)
 {
 	auto_(json_object_put) json_object *o = topo_json(t);
@@ -51,39 +52,62 @@ static int scan(struct topo **ret, struct manager *m, uint64_t generation, struc
 
 	if (r == 0)
 		r = topo_build(ret, inv, generation, err);
-	if (r == 0)
+	if (r == 0) {
 		inv = NULL; /* the topology's now */
-	return r;
+		return 0;
+	}
+	/* what the kernel said of some file is not what the API says of some object: -ENOENT is no 404 */
+	err->code = r == -ENOMEM ? r : -ENODEV;
+	return error_prefix(err, "reading the host");
+}
+
+static void keep(struct manager *m, struct topo *t, char *text)
+{
+	topo_unref(m->topo);
+	m->topo = t;
+	free(m->topo_text);
+	m->topo_text = text;
+	m->scanned = now_usec();
+}
+
+/* Reads the host as a generation of its own. */
+static int scan_next(struct manager *m, struct error *err)
+{
+	auto_(topo_unref) struct topo *fresh = NULL;
+	uint64_t generation;
+	char *text;
+	int r = inst_generation_next(m->instances, &generation, err);
+
+	if (r == 0)
+		r = scan(&fresh, m, generation, err);
+	if (r < 0)
+		return r;
+	text = topo_text(fresh);
+	if (!text)
+		return error_set(err, -ENOMEM, "no memory for a topology");
+	log_info("topology generation %llu: %zu functions, %zu findings", (unsigned long long)generation,
+		 topo_count(fresh), topo_inventory(fresh)->nfindings);
+	keep(m, steal(fresh), text);
+	return 0;
 }
 
 int manager_rescan(struct manager *m, struct error *err)
 {
 	auto_(topo_unref) struct topo *fresh = NULL;
 	autofree char *text = NULL;
-	uint64_t generation = m->topo ? topo_generation(m->topo) : 0;
-	int r = scan(&fresh, m, generation, err);
+	int r;
 
+	if (!m->topo)
+		return scan_next(m, err);
+	r = scan(&fresh, m, topo_generation(m->topo), err);
 	if (r < 0)
-		return error_prefix(err, "reading the host");
+		return r;
 	text = topo_text(fresh);
 	if (!text)
 		return error_set(err, -ENOMEM, "no memory for a topology");
-	m->scanned = now_usec();
-	if (!m->topo_text || strcmp(text, m->topo_text) != 0) {
-		topo_unref(fresh);
-		fresh = NULL;
-		r = inst_generation_next(m->instances, &generation, err);
-		if (r == 0)
-			r = scan(&fresh, m, generation, err);
-		if (r < 0)
-			return error_prefix(err, "reading the host");
-		log_info("topology generation %llu: %zu functions, %zu findings", (unsigned long long)generation,
-			 topo_count(fresh), topo_inventory(fresh)->nfindings);
-		free(m->topo_text);
-		m->topo_text = steal(text);
-	}
-	topo_unref(m->topo); /* also when nothing changed: memory figures do, and plans look at them */
-	m->topo = steal(fresh);
+	if (strcmp(text, m->topo_text) != 0) /* once more: a topology does not change, its generation included */
+		return scan_next(m, err);
+	keep(m, steal(fresh), steal(text)); /* memory figures are not in it, and plans look at them */
 	return 0;
 }
 
@@ -125,13 +149,14 @@ int manager_libvirt(struct manager *m, struct error *err)
 {
 	int r = 0;
 
-	/* blocks on libvirt once; after that its answer is known */
-	if (!m->domain_type[0])
-		r = act_domain_type(m->machine, m->domain_type, err);
-	if (r == 0 && !m->watching) {
+	/* first, and whether or not libvirt is there: the watch finds it as soon as it comes */
+	if (!m->watching) {
 		r = act_domain_watch(m->machine, domain_changed, m->instances, err);
 		m->watching = r == 0;
 	}
+	/* blocks on libvirt once; after that its answer is known */
+	if (r == 0 && !m->domain_type[0])
+		r = act_domain_type(m->machine, m->domain_type, err);
 	return r;
 }
 
@@ -158,7 +183,8 @@ static int open_store(struct manager *m, const struct manager_options *opt, stru
 	if (!env.store) {
 		if (mkdir(m->conf.state_dir, 0700) < 0 && errno != EEXIST)
 			return error_set(err, -errno, "cannot make %s: %s", m->conf.state_dir, strerror(errno));
-		(void)snprintf(path, sizeof(path), "%s/velad.db", m->conf.state_dir);
+		if (snprintf(path, sizeof(path), "%s/velad.db", m->conf.state_dir) >= (int)sizeof(path))
+			return error_set(err, -ENAMETOOLONG, "state_dir is too long: %s", m->conf.state_dir);
 		env.store = path;
 	}
 	return inst_manager_new(&m->instances, &env, err);
@@ -182,6 +208,17 @@ static int serve(struct manager *m, const struct manager_options *opt, struct er
 	return api_server_new(&m->server, m->event, fd, velad_routes, m, err);
 }
 
+static int open_loop(struct manager *m, struct error *err)
+{
+	int r;
+
+	m->changed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (m->changed_fd < 0)
+		return error_set(err, -errno, "cannot make an eventfd: %s", strerror(errno));
+	r = sd_event_default(&m->event);
+	return r < 0 ? error_set(err, r, "cannot make an event loop: %s", strerror(-r)) : 0;
+}
+
 int manager_new(struct manager **ret, const struct manager_options *opt, struct error *err)
 {
 	auto_(manager_free) struct manager *m = calloc(1, sizeof(*m));
@@ -190,13 +227,9 @@ int manager_new(struct manager **ret, const struct manager_options *opt, struct 
 
 	if (!m)
 		return error_set(err, -ENOMEM, "no memory");
-	m->changed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (m->changed_fd < 0)
-		return error_set(err, -errno, "cannot make an eventfd: %s", strerror(errno));
-	r = sd_event_default(&m->event);
-	if (r < 0)
-		return error_set(err, r, "cannot make an event loop: %s", strerror(-r));
-	r = load_conf(m, opt, err);
+	r = open_loop(m, err);
+	if (r == 0)
+		r = load_conf(m, opt, err);
 	if (r == 0)
 		r = host_root_open(&m->root, opt->root, err);
 	if (r == 0)
@@ -222,7 +255,8 @@ struct manager *manager_free(struct manager *m)
 	if (!m)
 		return NULL;
 	api_server_free(m->server);
-	act_domain_unwatch(m->machine); /* its thread calls into the instances */
+	if (m->machine)
+		act_domain_unwatch(m->machine); /* its thread calls into the instances */
 	inst_manager_free(m->instances); /* its worker calls the machine and writes changed_fd */
 	act_machine_free(m->machine);
 	sd_event_source_disable_unref(m->changed);

@@ -42,6 +42,37 @@ static void routes_match_exactly(void **state)
 	assert_null(api_route_find(routes, "GET", longest, param, allow));
 }
 
+/* A parameter is decoded once; what is not printable ASCII after that is no name. */
+static void parameters_are_decoded(void **state)
+{
+	static const struct api_route routes[] = { { "GET", "/v1/things/{name}", nothing }, { 0 } };
+	static const struct {
+		const char *path, *param; /* NULL: no route */
+	} cases[] = {
+		{ "/v1/things/a%2db", "a-b" },   { "/v1/things/%61", "a" },      { "/v1/things/a%2Fb", "a/b" },
+		{ "/v1/things/%2561", "%61" },   { "/v1/things/a%00", NULL },    { "/v1/things/a%00b", NULL },
+		{ "/v1/things/%", NULL },        { "/v1/things/%4", NULL },      { "/v1/things/%zz", NULL },
+		{ "/v1/things/%0x", NULL },      { "/v1/things/%+1", NULL },     { "/v1/things/a%0a", NULL },
+		{ "/v1/things/%20", NULL },      { "/v1/things/%7f", NULL },     { "/v1/things/%ff", NULL },
+		{ "/v1/things/\xff", NULL },     { "/v1/things/%c3%a9", NULL },
+	};
+	char param[API_PARAM_MAX], allow[64], path[256] = "/v1/things/";
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct api_route *r = api_route_find(routes, "GET", cases[i].path, param, allow);
+
+		if ((r != NULL) != (cases[i].param != NULL) || (r && strcmp(param, cases[i].param) != 0))
+			fail_msg("%s: %s", cases[i].path, r ? param : "no route");
+	}
+	for (size_t i = 0; i < API_PARAM_MAX - 1; i++)
+		strcat(path, "%61");
+	assert_non_null(api_route_find(routes, "GET", path, param, allow));
+	assert_int_equal(strlen(param), API_PARAM_MAX - 1);
+	strcat(path, "%61");
+	assert_null(api_route_find(routes, "GET", path, param, allow));
+}
+
 /* Every code maps to a status and a name and back to an errno of the same name; the rest is internal. */
 static void errors_are_complete(void **state)
 {
@@ -75,6 +106,34 @@ static void problems_have_their_members(void **state)
 	assert_true(json_object_object_get_ex(o, "reasons", &v));
 	assert_int_equal(json_object_array_length(v), 0);
 	json_object_put(o);
+}
+
+/* What a client sent may be quoted in a text, and texts are cut: the document is UTF-8 all the same. */
+static void problems_are_utf8(void **state)
+{
+	static const struct {
+		const char *text, *detail;
+	} cases[] = {
+		{ "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80" },
+		{ "cut \xc3", "cut ?" },
+		{ "cut \xf0\x9f\x98", "cut ???" },
+		{ "\xff\xfe", "??" },
+		{ "\x80", "?" },
+		{ "overlong \xc0\x80", "overlong ??" },
+		{ "surrogate \xed\xa0\x80", "surrogate ???" },
+		{ "beyond \xf4\x90\x80\x80", "beyond ????" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct error err = ERROR_INIT;
+		json_object *o;
+
+		(void)error_set(&err, -EINVAL, "%s", cases[i].text);
+		o = api_problem(&err, NULL);
+		assert_string_equal(json_object_get_string(json_object_object_get(o, "detail")), cases[i].detail);
+		json_object_put(o);
+	}
 }
 
 static json_object *openapi(void)
@@ -178,8 +237,9 @@ static void openapi_has_the_documents(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(routes_match_exactly),       cmocka_unit_test(errors_are_complete),
-		cmocka_unit_test(problems_have_their_members), cmocka_unit_test(openapi_has_the_routes),
+		cmocka_unit_test(routes_match_exactly),       cmocka_unit_test(parameters_are_decoded),
+		cmocka_unit_test(errors_are_complete),        cmocka_unit_test(problems_have_their_members),
+		cmocka_unit_test(problems_are_utf8),          cmocka_unit_test(openapi_has_the_routes),
 		cmocka_unit_test(openapi_has_the_documents),
 	};
 

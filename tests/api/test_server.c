@@ -2,6 +2,7 @@
 /* A real server on a Unix socket, in a child process, with the real client and with raw, hostile bytes. */
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -40,10 +41,37 @@ static int refuse(void *self, const struct api_request *req, struct api_response
 	return error_set(err, -ENOSPC, "it does not fit");
 }
 
+/* A bug in a handler: it fails, and does not say why. */
+static int mumble(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	(void)self;
+	(void)req;
+	(void)res;
+	(void)err;
+	return -ENODEV;
+}
+
+/* What is no JSON must not look like an answer, or like a problem document. */
+static int babble(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	(void)self;
+	(void)err;
+	if (strcmp(req->param, "array") == 0)
+		res->text = "[1]";
+	else if (strcmp(req->param, "odd") == 0)
+		res->text = "{\"code\":\"busy\",\"detail\":\"d\",\"reasons\":7}";
+	else
+		res->text = "<p>no</p>";
+	res->status = strcmp(req->param, "200") == 0 ? 200 : 500;
+	return 0;
+}
+
 static const struct api_route routes[] = {
 	{ "GET", "/v1/echo/{name}", echo },
 	{ "POST", "/v1/echo/{name}", echo },
 	{ "POST", "/v1/refuse", refuse },
+	{ "GET", "/v1/mumble", mumble },
+	{ "GET", "/v1/babble/{how}", babble },
 	{ 0 },
 };
 
@@ -101,13 +129,15 @@ static int open_raw(void)
 	return fd;
 }
 
-/* Sends bytes, returns what comes back until the server closes or is silent. */
-static void raw(char answer[4096], const char *bytes, size_t len)
+/* Sends bytes, returns what comes back until the server closes or is silent for so long. */
+static void raw(char answer[4096], const char *bytes, size_t len, unsigned silent_ms)
 {
+	struct timeval wait = { .tv_sec = silent_ms / 1000, .tv_usec = silent_ms % 1000 * 1000 };
 	int fd = open_raw();
 	size_t n = 0;
 	ssize_t got;
 
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)), 0);
 	assert_true(send(fd, bytes, len, MSG_NOSIGNAL) > 0);
 	(void)shutdown(fd, SHUT_WR);
 	while (n < 4095 && (got = recv(fd, answer + n, 4095 - n, 0)) > 0)
@@ -165,6 +195,34 @@ static void problems_become_errors(void **state)
 	err = ERROR_INIT;
 	assert_int_equal(api_call(&reply, path, "GET", "/v1/echo/a?x=1", NULL, 5000, &err), -EINVAL);
 	api_reply_done(&reply);
+	err = ERROR_INIT;
+	assert_int_equal(api_call(&reply, path, "GET", "/v1/mumble", NULL, 5000, &err), -ENODEV);
+	assert_int_equal(reply.status, 503);
+	assert_non_null(strstr(err.text, "/v1/mumble"));
+	api_reply_done(&reply);
+}
+
+static void answers_may_be_wrong(void **state)
+{
+	static const struct {
+		const char *url;
+		int         code;
+	} cases[] = {
+		{ "/v1/babble/200", -EPROTO },
+		{ "/v1/babble/500", -EPROTO },
+		{ "/v1/babble/array", -EIO },
+		{ "/v1/babble/odd", -EBUSY },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct error err = ERROR_INIT;
+		struct api_reply reply;
+
+		assert_int_equal(api_call(&reply, path, "GET", cases[i].url, NULL, 5000, &err), cases[i].code);
+		assert_null(reply.reasons);
+		api_reply_done(&reply);
+	}
 }
 
 static void nobody_there(void **state)
@@ -187,7 +245,7 @@ static void large_bodies_are_refused(void **state)
 
 	(void)state;
 	n = snprintf(head, sizeof(head), "POST /v1/echo/a HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", API_BODY_MAX + 1);
-	raw(answer, head, (size_t)n);
+	raw(answer, head, (size_t)n, 5000);
 	assert_ptr_equal(strstr(answer, "HTTP/1.1 413"), answer);
 	/* chunked: nobody says the length beforehand */
 	n = snprintf(big, sizeof(big),
@@ -195,13 +253,15 @@ static void large_bodies_are_refused(void **state)
 		     API_BODY_MAX + 1024);
 	memset(big + n, ' ', API_BODY_MAX + 1024);
 	memcpy(big + n + API_BODY_MAX + 1024, "\r\n0\r\n\r\n", 7);
-	raw(answer, big, (size_t)n + API_BODY_MAX + 1024 + 7);
+	raw(answer, big, (size_t)n + API_BODY_MAX + 1024 + 7, 5000);
 	assert_ptr_equal(strstr(answer, "HTTP/1.1 413"), answer);
 }
 
 static void hostile_bytes_do_not_hurt(void **state)
 {
 	static const char *const bytes[] = {
+		"GET /v1/echo/a%00b HTTP/1.1\r\nHost: x\r\n\r\n", "GET /v1/echo/a HTTP/1.1\r\n\r\n",
+		"POST /v1/echo/a HTTP/1.1\r\nHost: x\r\nContent-Type: application/jsonx\r\nContent-Length: 1\r\n\r\n1",
 		"GARBAGE\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET\r\n\r\n", "\r\n\r\n\r\n", "GET /%00%ff HTTP/1.1\r\nHost: x\r\n\r\n",
 		"POST /v1/echo/a HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
 		"POST /v1/echo/a HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n",
@@ -213,7 +273,7 @@ static void hostile_bytes_do_not_hurt(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(bytes); i++) {
-		raw(answer, bytes[i], strlen(bytes[i]));
+		raw(answer, bytes[i], strlen(bytes[i]), 500); /* half a request is waited for: API_IDLE_SECONDS */
 		if (strstr(answer, "HTTP/1.1 2"))
 			fail_msg("case %zu was answered with success: %s", i, answer);
 	}
@@ -237,6 +297,41 @@ static void slow_clients_hurt_nobody(void **state)
 		(void)close(fd[i]);
 }
 
+/* At the limit the next one waits, and no longer than until one of the others goes. */
+static void the_limit_is_no_dead_end(void **state)
+{
+	static const char get[] = "GET /v1/echo/a HTTP/1.1\r\nHost: x\r\n\r\n";
+	int fd[API_CONNECTIONS_MAX], waiting;
+	struct timeval wait = { .tv_usec = 200000 };
+	char answer[512];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(fd); i++) {
+		fd[i] = open_raw();
+		assert_int_equal(send(fd[i], get, strlen(get), MSG_NOSIGNAL), strlen(get));
+		assert_true(recv(fd[i], answer, sizeof(answer), 0) > 0);
+	}
+	waiting = open_raw();
+	assert_int_equal(send(waiting, get, strlen(get), MSG_NOSIGNAL), strlen(get));
+	assert_int_equal(setsockopt(waiting, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)), 0);
+	assert_int_equal(recv(waiting, answer, sizeof(answer), 0), -1);
+	(void)close(fd[0]);
+	wait = (struct timeval){ .tv_sec = 5 };
+	assert_int_equal(setsockopt(waiting, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)), 0);
+	assert_true(recv(waiting, answer, sizeof(answer), 0) > 0);
+	(void)close(waiting);
+	for (size_t i = 1; i < ARRAY_SIZE(fd); i++)
+		(void)close(fd[i]);
+}
+
+static void check_mode(const char *file)
+{
+	struct stat st;
+
+	assert_int_equal(stat(file, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0660);
+}
+
 static void sockets_are_not_stolen(void **state)
 {
 	struct error err = ERROR_INIT;
@@ -250,6 +345,7 @@ static void sockets_are_not_stolen(void **state)
 	(void)snprintf(stale, sizeof(stale), "%s/stale", dir);
 	fd = api_listen(stale, &err);
 	assert_true(fd >= 0);
+	check_mode(stale);
 	(void)close(fd);
 	fd = api_listen(stale, &err); /* its file is still there, nobody answers */
 	assert_true(fd >= 0);
@@ -267,9 +363,10 @@ static void sockets_are_not_stolen(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(requests_arrive),          cmocka_unit_test(problems_become_errors),
-		cmocka_unit_test(nobody_there),             cmocka_unit_test(large_bodies_are_refused),
-		cmocka_unit_test(hostile_bytes_do_not_hurt), cmocka_unit_test(slow_clients_hurt_nobody),
+		cmocka_unit_test(requests_arrive),           cmocka_unit_test(problems_become_errors),
+		cmocka_unit_test(answers_may_be_wrong),      cmocka_unit_test(nobody_there),
+		cmocka_unit_test(large_bodies_are_refused),  cmocka_unit_test(hostile_bytes_do_not_hurt),
+		cmocka_unit_test(slow_clients_hurt_nobody),  cmocka_unit_test(the_limit_is_no_dead_end),
 		cmocka_unit_test(sockets_are_not_stolen),
 	};
 

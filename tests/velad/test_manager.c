@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The daemon's parts together, on a small machine made of files: generations, and starts that fail. */
+#include <ftw.h>
+#include <sys/stat.h>
+
+#include "support.h"
+#include "velad/manager.h"
+
+static char dir[] = "/tmp/velad-manager-XXXXXX";
+
+static const char *at(const char *name)
+{
+	static char path[64][256]; /* more than one test holds at a time */
+	static unsigned n;
+
+	n = (n + 1) % 64;
+	(void)snprintf(path[n], sizeof(path[n]), "%s/%s", dir, name);
+	return path[n];
+}
+
+static void put(const char *name, const char *text)
+{
+	FILE *f = fopen(at(name), "w");
+
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void make_dir(const char *name)
+{
+	char *path = strdup(at(name));
+
+	for (char *p = path + strlen(dir) + 1; (p = strchr(p, '/')); *p++ = '/') {
+		*p = '\0';
+		(void)mkdir(path, 0755);
+	}
+	assert_int_equal(mkdir(path, 0755), 0);
+	free(path);
+}
+
+/* A conventional function on a root bus, without config space. */
+static void add_function(const char *bdf)
+{
+	char name[128], target[128];
+
+	(void)snprintf(name, sizeof(name), "root/sys/devices/pci0000:00/%s", bdf);
+	make_dir(name);
+	(void)snprintf(name, sizeof(name), "root/sys/devices/pci0000:00/%s/vendor", bdf);
+	put(name, "0x10de\n");
+	(void)snprintf(name, sizeof(name), "root/sys/devices/pci0000:00/%s/class", bdf);
+	put(name, "0x030200\n");
+	(void)snprintf(name, sizeof(name), "root/sys/bus/pci/devices/%s", bdf);
+	(void)snprintf(target, sizeof(target), "../../../devices/pci0000:00/%s", bdf);
+	assert_int_equal(symlink(target, at(name)), 0);
+}
+
+static int start(void **state)
+{
+	(void)state;
+	if (!mkdtemp(dir))
+		return -1;
+	make_dir("root/sys/bus/pci/devices");
+	add_function("0000:00:01.0");
+	put("bad.conf", "[daemon]\nno_such_key = 1\n");
+	put("bad-kind.conf", "[kinds]\ngpu = nonsense\n");
+	return 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	return nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static struct manager_options options(void)
+{
+	return (struct manager_options){ .root = at("root"), .conf = TEST_SOURCE "/conf/velad.conf",
+					 .store = at("velad.db"), .socket = at("sock"), .listen_fd = -1,
+					 .libvirt = "test:///default" };
+}
+
+static struct manager *new_manager(const struct manager_options *o)
+{
+	struct error err = ERROR_INIT;
+	struct manager *m = NULL;
+
+	if (manager_new(&m, o, &err) < 0)
+		fail_msg("%s", err.text);
+	return m;
+}
+
+/* Each fails at another point of the construction, so each takes another half of it apart. */
+static void bad_starts_are_explained(void **state)
+{
+	struct {
+		struct manager_options o;
+		const char            *says;
+	} cases[6];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		cases[i].o = options();
+	cases[0].o.conf = "/nonexistent/velad.conf", cases[0].says = "/nonexistent/velad.conf";
+	cases[1].o.conf = at("bad.conf"), cases[1].says = "no_such_key";
+	cases[2].o.conf = at("bad-kind.conf"), cases[2].says = "bad-kind.conf";
+	cases[3].o.root = "/nonexistent", cases[3].says = "/nonexistent";
+	cases[4].o.store = "/nonexistent/velad.db", cases[4].says = "/nonexistent/velad.db";
+	cases[5].o.socket = "/nonexistent/sock", cases[5].says = "/nonexistent/sock";
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct error err = ERROR_INIT;
+		struct manager *m = NULL;
+
+		assert_true(manager_new(&m, &cases[i].o, &err) < 0);
+		assert_null(m);
+		if (!strstr(err.text, cases[i].says))
+			fail_msg("case %zu: %s", i, err.text);
+	}
+}
+
+static void rescan(struct manager *m)
+{
+	struct error err = ERROR_INIT;
+
+	if (manager_rescan(m, &err) < 0)
+		fail_msg("%s", err.text);
+}
+
+static void generations_grow_with_changes_only(void **state)
+{
+	struct manager_options o = options();
+	struct manager *m = new_manager(&o);
+	uint64_t first = topo_generation(m->topo);
+
+	(void)state;
+	rescan(m);
+	assert_int_equal(topo_generation(m->topo), first);
+	add_function("0000:00:02.0");
+	rescan(m);
+	assert_int_equal(topo_generation(m->topo), first + 1);
+	assert_int_equal(topo_count(m->topo), 2);
+	rescan(m);
+	assert_int_equal(topo_generation(m->topo), first + 1);
+	manager_free(m);
+	m = new_manager(&o); /* what a plan of the earlier daemon was made from is not known any more */
+	assert_int_equal(topo_generation(m->topo), first + 2);
+	manager_free(m);
+}
+
+/* A host that cannot be read is no missing object: GET /v1/host must not say 404. */
+static void unreadable_hosts_are_host_errors(void **state)
+{
+	struct manager_options o = options();
+	struct manager *m = new_manager(&o);
+	struct error err = ERROR_INIT;
+	char *pci = strdup(at("root/sys/bus/pci")), *away = strdup(at("away"));
+	uint64_t before = topo_generation(m->topo);
+
+	(void)state;
+	assert_int_equal(rename(pci, away), 0);
+	assert_int_equal(manager_rescan(m, &err), -ENODEV);
+	assert_non_null(strstr(err.text, "reading the host: "));
+	assert_int_equal(topo_generation(m->topo), before); /* the last one stays */
+	assert_int_equal(rename(away, pci), 0);
+	rescan(m);
+	assert_int_equal(topo_generation(m->topo), before);
+	manager_free(m);
+	free(pci);
+	free(away);
+}
+
+/* libvirt may come later; until then everything but creating works. */
+static void libvirt_may_be_absent(void **state)
+{
+	struct manager_options o = options();
+	struct error err = ERROR_INIT;
+	struct manager *m;
+
+	(void)state;
+	o.libvirt = "qemu+unix:///system?socket=/nonexistent/libvirt-sock";
+	m = new_manager(&o);
+	assert_true(m->watching);
+	assert_int_equal(manager_libvirt(m, &err), -EREMOTEIO);
+	assert_non_null(strstr(err.text, "systemctl start libvirtd"));
+	assert_non_null(strstr(err.text, "/nonexistent/libvirt-sock"));
+	manager_free(m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bad_starts_are_explained),
+		cmocka_unit_test(generations_grow_with_changes_only),
+		cmocka_unit_test(unreadable_hosts_are_host_errors),
+		cmocka_unit_test(libvirt_may_be_absent),
+	};
+
+	return cmocka_run_group_tests_name("manager", tests, start, stop);
+}
