@@ -264,27 +264,28 @@ static int read_config(struct reader *rd, struct host_function *fn)
 	return 0;
 }
 
+/* The driver may allow fewer VFs than the capability has (pci_sriov_set_totalvfs(): igb allows 7 of 8), and
+ * sysfs says what it allows. Where config space ends early for this reader, sysfs has the rest as well. */
 static void read_sriov(struct reader *rd, struct host_function *fn)
 {
+	struct pcicap_sriov *s = &fn->cap.sriov;
 	uint64_t n = 0;
 
-	if (fn->cap.sriov.known == HOST_ABSENT)
+	if (s->known == HOST_ABSENT)
 		return;
 	if (host_read_uint(rd->root, &n, 10, UINT16_MAX, "%s/sriov_numvfs", fn->path) < 0)
 		return;
 	fn->numvfs_known = true;
 	fn->numvfs = (uint16_t)n;
-	if (fn->cap.sriov.known == HOST_PRESENT)
+	if (host_read_uint(rd->root, &n, 10, UINT16_MAX, "%s/sriov_totalvfs", fn->path) == 0)
+		s->total = (uint16_t)n;
+	if (s->known == HOST_PRESENT)
 		return;
-	/* config ends early for this reader: sysfs has the same numbers (drivers/pci/iov.c) */
-	if (host_read_uint(rd->root, &n, 10, UINT16_MAX, "%s/sriov_totalvfs", fn->path) == 0) {
-		fn->cap.sriov.total = (uint16_t)n;
-		if (host_read_uint(rd->root, &n, 10, UINT16_MAX, "%s/sriov_offset", fn->path) == 0)
-			fn->cap.sriov.offset = (uint16_t)n;
-		if (host_read_uint(rd->root, &n, 10, UINT16_MAX, "%s/sriov_stride", fn->path) == 0)
-			fn->cap.sriov.stride = (uint16_t)n;
-		fn->cap.sriov.known = HOST_PRESENT;
-	}
+	s->known = HOST_PRESENT;
+	if (host_read_uint(rd->root, &n, 10, UINT16_MAX, "%s/sriov_offset", fn->path) == 0)
+		s->offset = (uint16_t)n;
+	if (host_read_uint(rd->root, &n, 10, UINT16_MAX, "%s/sriov_stride", fn->path) == 0)
+		s->stride = (uint16_t)n;
 }
 
 static void read_vf(struct reader *rd, struct host_function *fn)

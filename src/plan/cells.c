@@ -35,6 +35,8 @@ static bool node_fits(const struct place *p, const struct plan_cell *cell, bool 
 	uint64_t free = n && n->memory_known && n->mem_free > reserve ? n->mem_free - reserve : 0;
 	unsigned cpus = n ? cpuset_count(&n->cpus) : 0;
 
+	if (p->any_cells)
+		return true;
 	if (!n || !n->memory_known) {
 		if (say)
 			place_reason(p->plan, "memory.unknown", BDF_NONE, "a readable meminfo of the node",
@@ -92,7 +94,7 @@ bool place_cells(const struct place *p, const struct place_choice *c, struct pla
 		*ncells = 1;
 		return cell_alone(p, cells, say);
 	}
-	if (req->vcpus < n || mib < n) {
+	if (!p->any_cells && (req->vcpus < n || mib < n)) {
 		if (say)
 			place_reason(p->plan, "cpus.cells", BDF_NONE, "at least one vCPU per NUMA node of the devices",
 				     "the devices span %zu NUMA nodes, the request has %" PRIu64 " vCPUs", n, req->vcpus);

@@ -46,6 +46,7 @@ struct place {
 	uint8_t                  gpu_path[PLACE_GPUS_MAX][PLACE_GPUS_MAX];
 	struct place_choice      best;
 	bool                     found;
+	bool                     any_cells; /* memory and CPUs do not matter: to find out whether they are what is short */
 	uint64_t                 visits;
 };
 

@@ -66,7 +66,7 @@ static void assign(const struct oracle *o, const struct topo *t, const unsigned 
 
 static void try_mask(struct oracle *o, const struct topo *t, unsigned mask, int max_path)
 {
-	unsigned set[8], k = 0, used[MAX_DEVICES] = { 0 }, nodes = 0;
+	unsigned set[8] = { 0 }, k = 0, used[MAX_DEVICES] = { 0 }, nodes = 0;
 	int best[2] = { 99, 99 }, score[4], gpu_path = 0;
 
 	for (unsigned g = 0; g < o->ngpus; g++)
@@ -292,6 +292,21 @@ static void one_vf_for_the_bundle(void **state)
 	topo_unref(tb);
 }
 
+/* Memory is what is short, also where the node has few CPUs and other GPUs were left out before. */
+static void short_memory_is_said(void **state)
+{
+	struct synth s = { .nodes = 2, .bridges = 1, .switches = 1, .gpus = 2, .nics = 1, .total_vfs = 4, .free_mib = 2048 };
+	autofree char *text = synth_text(&s);
+	struct topo *t = test_topo_text(text);
+	struct plan *p = test_plan(t, "{\"gpus\":1,\"numa_node\":1,\"memory\":\"64G\"}", NULL, 0);
+
+	(void)state;
+	assert_false(p->fits);
+	assert_string_equal(p->reason[p->nreasons - 1].rule, "memory.short");
+	plan_free(p);
+	topo_unref(t);
+}
+
 /* Two GPUs and two NICs below one switch: a NIC each, not both on the first. */
 static void nics_are_not_shared_without_need(void **state)
 {
@@ -313,6 +328,7 @@ int main(void)
 		cmocka_unit_test(equals_brute_force),     cmocka_unit_test(same_input_same_plan),
 		cmocka_unit_test(xe9680_pairs_gpu_and_nic), cmocka_unit_test(refusals_name_the_rule),
 		cmocka_unit_test(one_vf_for_the_bundle),  cmocka_unit_test(nics_are_not_shared_without_need),
+		cmocka_unit_test(short_memory_is_said),
 	};
 
 	return cmocka_run_group_tests_name("place", tests, NULL, NULL);
