@@ -113,7 +113,7 @@ install: all
 		$(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/lib/sysusers.d \
 		$(DESTDIR)$(PREFIX)/lib/tmpfiles.d $(DESTDIR)$(PREFIX)/share/man/man1 \
 		$(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/man/man8 \
-		$(DESTDIR)$(PREFIX)/share/doc/velad
+		$(DESTDIR)$(PREFIX)/share/doc/velad $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	install -d $(DESTDIR)$(PREFIX)/include/velad
 	install -m 644 include/velad/client.h $(DESTDIR)$(PREFIX)/include/velad/client.h
 	install -m 644 $(B)/client.a $(DESTDIR)$(PREFIX)/lib/libvelad.a
@@ -128,6 +128,7 @@ install: all
 	install -m 644 docs/velactl.1 $(DESTDIR)$(PREFIX)/share/man/man1/velactl.1
 	install -m 644 docs/velad.conf.5 $(DESTDIR)$(PREFIX)/share/man/man5/velad.conf.5
 	install -m 644 docs/velad.8 $(DESTDIR)$(PREFIX)/share/man/man8/velad.8
+	install -m 644 conf/velactl.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/velactl
 	install -m 644 docs/openapi.json $(DESTDIR)$(PREFIX)/share/doc/velad/openapi.json
 
 clean:

@@ -11,7 +11,7 @@ packages=(
 	libcmocka-dev python3 libxml2-utils libvirt-clients diffutils util-linux
 	# lint and fuzz (make lint, make fuzz)
 	# the emulated GPU host: mmdebstrap builds its image, the plug-in is compiled for its QEMU
-	mmdebstrap arch-test e2fsprogs xz-utils libglib2.0-dev dpkg-dev ca-certificates debian-archive-keyring
+	mmdebstrap arch-test e2fsprogs xz-utils zstd libglib2.0-dev ca-certificates debian-archive-keyring
 )
 missing=()
 for p in "${packages[@]}"; do

@@ -38,13 +38,13 @@ done < <(git ls-files 'src/*' 'include/*' 'tests/*.[ch]' 'tests/*.sh' 'tests/*.p
 
 echo "== cppcheck"
 cppcheck --quiet --std=c11 --enable=warning,portability,performance --inline-suppr --error-exitcode=1 \
-	--suppress=missingIncludeSystem --suppress=unknownMacro -D_GNU_SOURCE -Isrc -j2 src || bad=1
+	--suppress=missingIncludeSystem --suppress=unknownMacro -D_GNU_SOURCE -Iinclude -Isrc -Ibuild/gen -j2 src || bad=1
 
 echo "== gcc -fanalyzer"
 flags=$(pkg-config --cflags json-c libxml-2.0 libsystemd libmicrohttpd libcurl sqlite3 inih smartcols libkmod libvirt libpci)
 for f in src/*/*.c; do
 	# shellcheck disable=SC2086 # pkg-config gives words
-	gcc -fsyntax-only -std=gnu17 -D_GNU_SOURCE -Isrc -Ibuild/gen $flags -DVELAD_VERSION='""' -DVELAD_CONF='""' \
+	gcc -fsyntax-only -std=gnu17 -D_GNU_SOURCE -Iinclude -Isrc -Ibuild/gen $flags -DVELAD_VERSION='""' -DVELAD_CONF='""' \
 		-fanalyzer -Wno-analyzer-malloc-leak -Werror "$f" || bad=1
 done
 

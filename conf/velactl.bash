@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# bash completion for velactl(1). Verbs and options come from velactl itself, so they cannot be outdated.
+
+_velactl()
+{
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb='' word
+	COMPREPLY=()
+	case $prev in
+	-o | --output) mapfile -t COMPREPLY < <(compgen -W 'json text' -- "$cur"); return ;;
+	--max-path) mapfile -t COMPREPLY < <(compgen -W 'PIX PXB PHB NODE SYS' -- "$cur"); return ;;
+	--root | --host | --conf | --socket | --file | -f | --kernel | --initrd | --disk)
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return ;;
+	esac
+	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+		case $word in
+		topo | plan | create | list | show | delete | op | host | dump | help) verb=$word; break ;;
+		esac
+	done
+	if [[ $cur == -* ]]; then
+		[[ $verb == op ]] && verb='op wait'
+		# shellcheck disable=SC2086 # two words: op wait
+		word=$(velactl help $verb 2>/dev/null | grep -oE -- '(^| )--?[a-z][a-z-]*')
+		mapfile -t COMPREPLY < <(compgen -W "$word" -- "$cur")
+		return
+	fi
+	case $verb in
+	'' | help) word='topo plan create list show delete op host dump help' ;;
+	op) word='show wait' ;;
+	show | delete) word=$(velactl list 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
+	*) return ;;
+	esac
+	mapfile -t COMPREPLY < <(compgen -W "$word" -- "$cur")
+}
+complete -o filenames -F _velactl velactl

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "velactl/args.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+#include "base/parse.h"
+#include "base/sbuf.h"
+
+enum kind {
+	FLAG,    /* bool at offset */
+	TEXT,    /* const char * at offset */
+	SECONDS, /* uint64_t at offset */
+	FORMAT,  /* -o */
+	/* members of the request, by key */
+	NUMBER,
+	INTEGER, /* may be negative */
+	SIZE,
+	STRING,
+	LIST,    /* may be repeated */
+};
+
+struct option {
+	const char *name;
+	char        letter;
+	const char *value; /* for the help; NULL: takes none */
+	enum kind   kind;
+	unsigned    group;
+	size_t      offset;
+	const char *parent, *key; /* in the request */
+	const char *help;
+};
+
+#define AT(member) offsetof(struct ctl_args, member)
+
+static const struct option options[] = {
+	{ "gpus", 0, "N", NUMBER, CTL_REQUEST, 0, NULL, "gpus", "GPUs" },
+	{ "vfs-per-gpu", 0, "N", NUMBER, CTL_REQUEST, 0, NULL, "vfs_per_gpu", "VFs for each GPU, on a NIC near it" },
+	{ "vfs", 0, "N", NUMBER, CTL_REQUEST, 0, NULL, "vfs", "or: VFs for the guest as a whole" },
+	{ "max-path", 0, "CLASS", STRING, CTL_REQUEST, 0, NULL, "max_path",
+	  "farthest GPU-VF path: PIX PXB PHB NODE SYS (default)" },
+	{ "vcpus", 0, "N", NUMBER, CTL_REQUEST, 0, NULL, "vcpus", "vCPUs (default 1)" },
+	{ "memory", 0, "SIZE", SIZE, CTL_REQUEST, 0, NULL, "memory", "memory, such as 512M (default) or 4G" },
+	{ "numa-node", 0, "N", INTEGER, CTL_REQUEST, 0, NULL, "numa_node", "all GPUs on this NUMA node" },
+	{ "require", 0, "BDF", LIST, CTL_REQUEST, 0, NULL, "require", "a GPU or VF that must be in; repeatable" },
+	{ "exclude", 0, "BDF", LIST, CTL_REQUEST, 0, NULL, "exclude", "a device that must not be in; repeatable" },
+	{ "kernel", 0, "PATH", STRING, CTL_REQUEST, 0, "boot", "kernel", "boot this kernel, a path on the host" },
+	{ "initrd", 0, "PATH", STRING, CTL_REQUEST, 0, "boot", "initrd", "with this initial RAM disk" },
+	{ "cmdline", 0, "TEXT", STRING, CTL_REQUEST, 0, "boot", "cmdline", "and this kernel command line" },
+	{ "disk", 0, "PATH", STRING, CTL_REQUEST, 0, "boot", "disk", "disk image, a path on the host" },
+	{ "file", 'f', "FILE", TEXT, CTL_REQUEST, AT(file), NULL, NULL,
+	  "the request as JSON, - is stdin; no flags above then" },
+	{ "xml", 0, NULL, FLAG, CTL_PLAN, AT(xml), NULL, NULL, "print only the domain XML" },
+	{ "matrix", 'm', NULL, FLAG, CTL_TOPO, AT(matrix), NULL, NULL, "paths between GPUs, NICs and NVMe drives" },
+	{ "all", 'a', NULL, FLAG, CTL_TOPO, AT(all), NULL, NULL, "every function: each VF, empty ports, other" },
+	{ "numeric", 'n', NULL, FLAG, CTL_TOPO, AT(numeric), NULL, NULL, "vendor and device numbers, no names" },
+	{ "no-wait", 0, NULL, FLAG, CTL_START, AT(no_wait), NULL, NULL, "do not wait for the operation" },
+	{ "timeout", 0, "SEC", SECONDS, CTL_WAIT, AT(timeout), NULL, NULL, "stop waiting after this long (default 600)" },
+	{ "root", 0, "DIR", TEXT, CTL_READ, AT(root), NULL, NULL, "read the machine below DIR, / is this one; no velad" },
+	{ "host", 0, "FILE", TEXT, CTL_READ, AT(host), NULL, NULL, "read a text host (velactl dump); no velad" },
+	{ "output", 'o', "json|text", FORMAT, CTL_GLOBAL, AT(json), NULL, NULL, "json: the document as velad has it" },
+	{ "conf", 0, "FILE", TEXT, CTL_GLOBAL, AT(conf), NULL, NULL, "velad.conf to use" },
+	{ "socket", 0, "PATH", TEXT, CTL_GLOBAL, AT(socket), NULL, NULL, "velad's socket (default: from velad.conf)" },
+	{ "help", 'h', NULL, FLAG, CTL_GLOBAL, AT(help), NULL, NULL, "help, for the verb if there is one" },
+	{ "version", 'V', NULL, FLAG, CTL_GLOBAL, AT(version), NULL, NULL, "the version" },
+};
+_Static_assert(ARRAY_SIZE(options) <= 64, "struct ctl_args.seen has 64 bits");
+
+unsigned ctl_distance(const char *a, const char *b)
+{
+	unsigned row[33], n = (unsigned)strlen(b);
+
+	if (strlen(a) > 32 || n > 32)
+		return UINT32_MAX;
+	for (unsigned j = 0; j <= n; j++)
+		row[j] = j;
+	for (unsigned i = 1; *a; a++, i++) { /* Levenshtein, one row at a time */
+		unsigned corner = row[0];
+
+		row[0] = i;
+		for (unsigned j = 1; j <= n; j++) {
+			unsigned best = corner + (*a != b[j - 1]);
+
+			best = row[j] + 1 < best ? row[j] + 1 : best;
+			best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+			corner = row[j];
+			row[j] = best;
+		}
+	}
+	return row[n];
+}
+
+static json_object *request_member(struct ctl_args *a, const char *parent)
+{
+	json_object *o;
+
+	if (!a->request)
+		a->request = json_object_new_object();
+	if (!parent || json_object_object_get_ex(a->request, parent, &o))
+		return parent ? o : a->request;
+	o = json_object_new_object();
+	if (json_object_object_add(a->request, parent, o) < 0) {
+		json_object_put(o);
+		return NULL;
+	}
+	return o;
+}
+
+static int request_add(struct ctl_args *a, const struct option *o, json_object *value, struct error *err)
+{
+	json_object *to = request_member(a, o->parent), *list;
+	int r = -1;
+
+	if (to && value && o->kind == LIST && json_object_object_get_ex(to, o->key, &list)) {
+		r = json_object_array_add(list, value);
+	} else if (to && value && o->kind == LIST) {
+		list = json_object_new_array();
+		r = list ? json_object_object_add(to, o->key, list) : -1;
+		r = r < 0 ? r : json_object_array_add(list, value);
+	} else if (to && value) {
+		r = json_object_object_add(to, o->key, value);
+	}
+	return r < 0 ? error_set(err, -ENOMEM, "no memory for --%s", o->name) : 0;
+}
+
+static int request_number(struct ctl_args *a, const struct option *o, const char *text, struct error *err)
+{
+	uint64_t u = 0;
+	int64_t i = 0;
+
+	if (o->kind == SIZE && parse_size(&u, text) < 0)
+		return error_set(err, -EINVAL, "--%s: \"%.40s\" is not a size; say 512M or 4G", o->name, text);
+	if (o->kind == NUMBER && parse_uint(&u, text, 10, INT64_MAX) < 0)
+		return error_set(err, -EINVAL, "--%s: \"%.40s\" is not a whole number", o->name, text);
+	if (o->kind == INTEGER) {
+		if (parse_int(&i, text, INT64_MIN + 1, INT64_MAX) < 0)
+			return error_set(err, -EINVAL, "--%s: \"%.40s\" is not a whole number", o->name, text);
+		return request_add(a, o, json_object_new_int64(i), err);
+	}
+	return request_add(a, o, json_object_new_uint64(u), err);
+}
+
+static int set(struct ctl_args *a, const struct option *o, const char *text, struct error *err)
+{
+	void *at = (char *)a + o->offset;
+
+	switch (o->kind) {
+	case FLAG:
+		*(bool *)at = true;
+		return 0;
+	case TEXT:
+		if (!*text)
+			return error_set(err, -EINVAL, "--%s needs a %s, it is empty", o->name, o->value);
+		*(const char **)at = text;
+		return 0;
+	case SECONDS:
+		if (parse_uint(at, text, 10, UINT32_MAX) < 0)
+			return error_set(err, -EINVAL, "--%s: \"%.40s\" is not a number of seconds", o->name, text);
+		return 0;
+	case FORMAT:
+		if (strcmp(text, "json") != 0 && strcmp(text, "text") != 0)
+			return error_set(err, -EINVAL, "--output: \"%.40s\" is no format; say json or text", text);
+		*(bool *)at = *text == 'j';
+		return 0;
+	case NUMBER:
+	case INTEGER:
+	case SIZE:
+		return request_number(a, o, text, err);
+	case STRING:
+	case LIST:
+		break;
+	}
+	return request_add(a, o, json_object_new_string(text), err);
+}
+
+static const struct option *find(const char *name, size_t len, char letter)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
+		if (letter ? options[i].letter == letter
+			   : strncmp(options[i].name, name, len) == 0 && !options[i].name[len])
+			return &options[i];
+	return NULL;
+}
+
+static int unknown(const char *name, size_t len, struct error *err)
+{
+	const struct option *near = NULL;
+	unsigned best = len > 4 ? 3 : 2; /* more changes than this and it is another word */
+	char text[40];
+
+	(void)snprintf(text, sizeof(text), "%.*s", (int)len, name);
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		unsigned d = ctl_distance(text, options[i].name);
+
+		if (d < best) {
+			best = d;
+			near = &options[i];
+		}
+	}
+	return near ? error_set(err, -EINVAL, "unknown option --%s; did you mean --%s?", text, near->name)
+		    : error_set(err, -EINVAL, "unknown option --%s; see velactl help", text);
+}
+
+/* One option at argv[*i]; *i moves when the next word is its value. */
+static int option_at(struct ctl_args *a, int argc, char *const *argv, int *i, struct error *err)
+{
+	const char *text = argv[*i], *value;
+	bool is_long = text[1] == '-';
+	size_t len = is_long ? strcspn(text + 2, "=") : 1;
+	const struct option *o = is_long ? find(text + 2, len, 0) : find("", 0, text[1]);
+
+	if (!o)
+		return is_long ? unknown(text + 2, len, err)
+			       : error_set(err, -EINVAL, "unknown option -%c; see velactl help", text[1]);
+	a->seen |= UINT64_C(1) << (o - options);
+	value = text + (is_long ? 2 + len : 2);
+	if (!o->value) {
+		if (*value)
+			return error_set(err, -EINVAL, "--%s takes no value, \"%.40s\" follows it", o->name, value);
+		return set(a, o, NULL, err);
+	}
+	if (is_long && *value == '=')
+		value++;
+	else if (!*value && *i + 1 < argc)
+		value = argv[++*i];
+	else if (!*value)
+		return error_set(err, -EINVAL, "--%s needs a value: --%s %s", o->name, o->name, o->value);
+	return set(a, o, value, err);
+}
+
+int ctl_args_parse(struct ctl_args *ret, int argc, char *const *argv, struct error *err)
+{
+	struct ctl_args a = { .timeout = CTL_TIMEOUT_DEFAULT };
+	bool options_end = false;
+	int r = 0;
+
+	for (int i = 1; r == 0 && i < argc; i++) {
+		if (!options_end && strcmp(argv[i], "--") == 0)
+			options_end = true;
+		else if (!options_end && argv[i][0] == '-' && argv[i][1])
+			r = option_at(&a, argc, argv, &i, err);
+		else if (a.nwords < CTL_WORDS_MAX)
+			a.word[a.nwords++] = argv[i];
+		else
+			r = error_set(err, -EINVAL, "too many words, at \"%.40s\"", argv[i]);
+	}
+	if (r == 0 && a.root && a.host)
+		r = error_set(err, -EINVAL, "--root and --host are two hosts; say one of them");
+	if (r < 0) {
+		ctl_args_done(&a);
+		return r;
+	}
+	*ret = a;
+	return 0;
+}
+
+void ctl_args_done(struct ctl_args *a)
+{
+	json_object_put(a->request);
+	a->request = NULL;
+}
+
+int ctl_args_check(const struct ctl_args *a, const char *verb, unsigned groups, struct error *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		if (!(a->seen >> i & 1) || options[i].group & (groups | CTL_GLOBAL))
+			continue;
+		if (options[i].group == CTL_READ)
+			return error_set(err, -EINVAL, "%s asks velad and cannot work with --%s", verb, options[i].name);
+		return error_set(err, -EINVAL, "%s has no option --%s; see velactl help %s", verb, options[i].name, verb);
+	}
+	return 0;
+}
+
+void ctl_args_help(struct sbuf *out, unsigned groups)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		const struct option *o = &options[i];
+		char left[40];
+
+		if (!(o->group & groups))
+			continue;
+		(void)snprintf(left, sizeof(left), "%c%c%s--%s %s", o->letter ? '-' : ' ', o->letter ? o->letter : ' ',
+			       o->letter ? ", " : "  ", o->name, o->value ? o->value : "");
+		sbuf_addf(out, "  %-25s %s\n", left, o->help);
+	}
+}
+
+const char *ctl_args_flag(const char *text, size_t *keylen)
+{
+	static const char *const before[] = { "request.boot.", "boot.", "request." };
+
+	for (size_t b = 0; b < ARRAY_SIZE(before); b++) {
+		size_t skip = strlen(before[b]), len;
+
+		if (strncmp(text, before[b], skip) != 0)
+			continue;
+		len = strspn(text + skip, "abcdefghijklmnopqrstuvwxyz_");
+		for (size_t i = 0; i < ARRAY_SIZE(options); i++)
+			if (options[i].key && strncmp(options[i].key, text + skip, len) == 0 && !options[i].key[len]) {
+				*keylen = skip + len;
+				return options[i].name;
+			}
+	}
+	return NULL;
+}

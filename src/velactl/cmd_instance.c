@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* velactl create, list, show, delete, op show, op wait. */
+#include <errno.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/parse.h"
+#include "plan/request.h"
+#include "velactl/bundle.h"
+#include "velactl/ctl.h"
+#include "velactl/doc.h"
+#include "velactl/request.h"
+#include "velactl/source.h"
+#include "velactl/table.h"
+#include "velactl/wait.h"
+
+enum { NAME, STATE, GPUS, VFS, VCPUS, MEMORY, NUMA, CREATED, COLUMNS };
+
+static const struct ctl_column columns[COLUMNS] = {
+	[NAME] = { "NAME", CTL_LEFT },	       [STATE] = { "STATE", CTL_LEFT },
+	[GPUS] = { "GPUS", CTL_RIGHT },	       [VFS] = { "VFS", CTL_RIGHT },
+	[VCPUS] = { "VCPUS", CTL_RIGHT },      [MEMORY] = { "MEMORY", CTL_RIGHT },
+	[NUMA] = { "NUMA", CTL_LEFT, .drop = 2 }, [CREATED] = { "CREATED", CTL_LEFT, .drop = 1 },
+};
+
+/* The name goes into a URL: only what can be an instance's name. */
+static int instance_path(char path[96], const char *name, struct error *err)
+{
+	if (!*name || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(name) || strlen(name) > PLAN_NAME_MAX)
+		return error_set(err, -EINVAL,
+				 "\"%.60s\" cannot be a guest's name: those have lower-case letters, digits and -, up to %d",
+				 name, PLAN_NAME_MAX);
+	(void)snprintf(path, 96, "/v1/instances/%s", name);
+	return 0;
+}
+
+static int parse_id(uint64_t *ret, const char *text, struct error *err)
+{
+	if (parse_uint(ret, text, 10, INT64_MAX) < 0)
+		return error_set(err, -EINVAL, "\"%.40s\" is not the number of an operation", text);
+	return 0;
+}
+
+enum ctl_exit ctl_create(struct ctl *c, char const *const *arg, size_t n)
+{
+	auto_(json_object_put) json_object *body = NULL;
+	auto_(json_object_put) json_object *op = NULL;
+	struct error err = ERROR_INIT;
+	struct plan_request req;
+	bool named;
+
+	if (ctl_request_read(&body, &req, &c->args, n ? arg[0] : NULL, &err) < 0)
+		return ctl_fail(c, &err);
+	named = *req.name;
+	plan_request_done(&req);
+	if (!named)
+		(void)error_set(&err, -EINVAL, "create: NAME is missing; usage: velactl create NAME [FLAGS | --file FILE]");
+	if (!named || ctl_remote(&op, c, "POST", "/v1/instances", body, &err) < 0)
+		return ctl_fail(c, &err);
+	return ctl_accepted(c, op);
+}
+
+enum ctl_exit ctl_delete(struct ctl *c, char const *const *arg, size_t n)
+{
+	auto_(json_object_put) json_object *op = NULL;
+	struct error err = ERROR_INIT;
+	char path[96];
+
+	(void)n;
+	if (instance_path(path, arg[0], &err) < 0 || ctl_remote(&op, c, "DELETE", path, NULL, &err) < 0)
+		return ctl_fail(c, &err);
+	return ctl_accepted(c, op);
+}
+
+/* ---- list --------------------------------------------------------------------------------------- */
+
+/* The NUMA nodes of the guest's cells: "0,1". */
+static void nodes_text(char *buf, size_t size, json_object *cells)
+{
+	size_t len = 0;
+
+	*buf = '\0';
+	for (size_t i = 0; i < ctl_doc_count(cells) && len < size; i++) {
+		int64_t node = ctl_doc_int(json_object_array_get_idx(cells, i), "host_node", -1);
+
+		if (node >= 0)
+			len += (size_t)snprintf(buf + len, size - len, "%s%" PRId64, len ? "," : "", node);
+	}
+}
+
+static bool add_instance(struct libscols_table *t, json_object *in)
+{
+	json_object *bundle = ctl_doc_get(in, "bundle"), *request = ctl_doc_get(in, "request");
+	const char *state = ctl_doc_text(in, "state");
+	char gpus[24], vfs[24], vcpus[24], memory[SIZE_TEXT_MAX], nodes[64];
+	const char *cell[COLUMNS] = { ctl_doc_text(in, "name"), state, gpus, vfs, vcpus, memory, nodes,
+				      ctl_doc_text(in, "created") };
+	struct libscols_line *line;
+
+	(void)snprintf(gpus, sizeof(gpus), "%zu", ctl_doc_count(ctl_doc_list(bundle, "gpus")));
+	(void)snprintf(vfs, sizeof(vfs), "%zu", ctl_doc_count(ctl_doc_list(bundle, "vfs")));
+	(void)snprintf(vcpus, sizeof(vcpus), "%" PRId64, ctl_doc_int(request, "vcpus", 0));
+	(void)size_text(memory, (uint64_t)ctl_doc_int(request, "memory", 0));
+	nodes_text(nodes, sizeof(nodes), ctl_doc_list(bundle, "cells"));
+	line = ctl_table_row(t, NULL, cell, COLUMNS);
+	if (line && (strcmp(state, "failed") == 0 || strcmp(state, "degraded") == 0))
+		ctl_table_colour(line, STATE, "red");
+	return line;
+}
+
+enum ctl_exit ctl_list(struct ctl *c, char const *const *arg, size_t n)
+{
+	auto_(scols_unref_table) struct libscols_table *t = ctl_table_new(columns, COLUMNS);
+	auto_(json_object_put) json_object *doc = NULL;
+	struct error err = ERROR_INIT;
+	json_object *list;
+	bool ok = t;
+
+	(void)arg, (void)n; /* it takes none */
+	if (ctl_remote(&doc, c, "GET", "/v1/instances", NULL, &err) < 0)
+		return ctl_fail(c, &err);
+	list = ctl_doc_list(doc, "instances");
+	if (c->args.json) {
+		ctl_out_json(&c->out, doc);
+		return CTL_OK;
+	}
+	for (size_t i = 0; ok && i < ctl_doc_count(list); i++)
+		ok = add_instance(t, json_object_array_get_idx(list, i));
+	if (!ok) {
+		(void)error_set(&err, -ENOMEM, "no memory for a table");
+		return ctl_fail(c, &err);
+	}
+	if (ctl_doc_count(list))
+		ctl_table_print(&c->out, t, columns, COLUMNS);
+	else
+		(void)fprintf(stderr, "no guests\n"); /* nothing on standard output: scripts count lines */
+	return CTL_OK;
+}
+
+/* ---- show --------------------------------------------------------------------------------------- */
+
+static void write_field(struct ctl_out *out, const char *name, const char *value)
+{
+	if (!*value)
+		return;
+	sbuf_addf(&out->text, "%-10s ", name);
+	ctl_out_wrap(out, value, 11);
+}
+
+static void write_number(struct ctl_out *out, const char *name, json_object *doc, const char *key)
+{
+	int64_t v = ctl_doc_int(doc, key, -1);
+
+	if (v >= 0)
+		sbuf_addf(&out->text, "%-10s %" PRId64 "\n", name, v);
+}
+
+static int write_instance(struct ctl_out *out, json_object *in, struct error *err)
+{
+	json_object *boot = ctl_doc_get(ctl_doc_get(in, "request"), "boot");
+	int r;
+
+	write_field(out, "name", ctl_doc_text(in, "name"));
+	write_field(out, "state", ctl_doc_text(in, "state"));
+	write_field(out, "error", ctl_doc_text(in, "error"));
+	write_field(out, "uuid", ctl_doc_text(in, "uuid"));
+	write_field(out, "created", ctl_doc_text(in, "created"));
+	write_number(out, "operation", in, "operation");
+	write_field(out, "kernel", ctl_doc_text(boot, "kernel"));
+	write_field(out, "initrd", ctl_doc_text(boot, "initrd"));
+	write_field(out, "cmdline", ctl_doc_text(boot, "cmdline"));
+	write_field(out, "disk", ctl_doc_text(boot, "disk"));
+	sbuf_add(&out->text, "\n");
+	r = ctl_bundle_write(out, ctl_doc_get(in, "bundle"), /* planned= */ false, err);
+	if (r < 0)
+		return r;
+	sbuf_add(&out->text, "\n");
+	return ctl_steps_write(out, ctl_doc_list(in, "steps"), err);
+}
+
+static int write_operation(struct ctl_out *out, json_object *op, struct error *err)
+{
+	json_object *error = ctl_doc_get(op, "error");
+
+	write_number(out, "operation", op, "id");
+	write_field(out, "kind", ctl_doc_text(op, "kind"));
+	write_field(out, "guest", ctl_doc_text(op, "instance"));
+	write_field(out, "state", ctl_doc_text(op, "state"));
+	write_field(out, "error", ctl_doc_text(error, "detail"));
+	write_field(out, "created", ctl_doc_text(op, "created"));
+	write_field(out, "finished", ctl_doc_text(op, "finished"));
+	if (ctl_doc_count(ctl_doc_list(op, "steps")))
+		sbuf_add(&out->text, "\n");
+	return ctl_steps_write(out, ctl_doc_list(op, "steps"), err);
+}
+
+static enum ctl_exit show(struct ctl *c, const char *path, int (*write)(struct ctl_out *, json_object *, struct error *))
+{
+	auto_(json_object_put) json_object *doc = NULL;
+	struct error err = ERROR_INIT;
+
+	if (ctl_remote(&doc, c, "GET", path, NULL, &err) < 0)
+		return ctl_fail(c, &err);
+	if (c->args.json)
+		ctl_out_json(&c->out, doc);
+	else if (write(&c->out, doc, &err) < 0)
+		return ctl_fail(c, &err);
+	return CTL_OK;
+}
+
+enum ctl_exit ctl_show(struct ctl *c, char const *const *arg, size_t n)
+{
+	struct error err = ERROR_INIT;
+	char path[96];
+
+	(void)n;
+	if (instance_path(path, arg[0], &err) < 0)
+		return ctl_fail(c, &err);
+	return show(c, path, write_instance);
+}
+
+enum ctl_exit ctl_op_show(struct ctl *c, char const *const *arg, size_t n)
+{
+	struct error err = ERROR_INIT;
+	uint64_t id = 0;
+	char path[96];
+
+	(void)n;
+	if (parse_id(&id, arg[0], &err) < 0)
+		return ctl_fail(c, &err);
+	(void)snprintf(path, sizeof(path), "/v1/operations/%" PRIu64, id);
+	return show(c, path, write_operation);
+}
+
+enum ctl_exit ctl_op_wait(struct ctl *c, char const *const *arg, size_t n)
+{
+	struct error err = ERROR_INIT;
+	uint64_t id = 0;
+
+	(void)n;
+	if (parse_id(&id, arg[0], &err) < 0)
+		return ctl_fail(c, &err);
+	return ctl_wait(c, id);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* velactl plan: does it fit, with what, and by which steps. That it does not fit is an answer, not an error. */
+#include <errno.h>
+#include <json-c/json.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "plan/request.h"
+#include "velactl/bundle.h"
+#include "velactl/ctl.h"
+#include "velactl/doc.h"
+#include "velactl/request.h"
+#include "velactl/source.h"
+
+static void write_reasons(struct ctl_out *out, json_object *reasons)
+{
+	sbuf_add(&out->text, "does not fit:\n");
+	for (size_t i = 0; i < ctl_doc_count(reasons); i++) {
+		sbuf_add(&out->text, "  - ");
+		ctl_out_wrap(out, ctl_doc_text(json_object_array_get_idx(reasons, i), "text"), 4);
+	}
+}
+
+static void write_summary(struct ctl_out *out, json_object *bundle)
+{
+	const char *worst = ctl_doc_text(bundle, "worst_path"), *gpu_path = ctl_doc_text(bundle, "gpu_path");
+	size_t gpus = ctl_doc_count(ctl_doc_list(bundle, "gpus")), vfs = ctl_doc_count(ctl_doc_list(bundle, "vfs"));
+
+	sbuf_addf(&out->text, "fits: %zu GPU%s, %zu VF%s", gpus, gpus == 1 ? "" : "s", vfs, vfs == 1 ? "" : "s");
+	if (*worst)
+		sbuf_addf(&out->text, "; worst GPU-VF path %.8s", worst);
+	if (*gpu_path)
+		sbuf_addf(&out->text, "; worst GPU-GPU path %.8s", gpu_path);
+	sbuf_add(&out->text, "\n\n");
+}
+
+static int write_plan(struct ctl *c, json_object *plan, struct error *err)
+{
+	json_object *steps = ctl_doc_list(plan, "steps");
+	int r;
+
+	if (!ctl_doc_bool(plan, "fits")) {
+		write_reasons(&c->out, ctl_doc_list(plan, "reasons"));
+		return 0;
+	}
+	write_summary(&c->out, ctl_doc_get(plan, "bundle"));
+	r = ctl_bundle_write(&c->out, ctl_doc_get(plan, "bundle"), /* planned= */ true, err);
+	if (r < 0)
+		return r;
+	sbuf_add(&c->out.text, "\n");
+	return ctl_steps_write(&c->out, steps, err);
+}
+
+static int write_xml(struct ctl *c, json_object *plan, struct error *err)
+{
+	const char *xml = ctl_doc_text(plan, "domain_xml");
+	size_t n = strlen(xml);
+
+	if (!n)
+		return error_set(err, -EPROTO, "the plan has no domain XML");
+	sbuf_add(&c->out.text, xml);
+	if (xml[n - 1] != '\n')
+		sbuf_add(&c->out.text, "\n");
+	return 0;
+}
+
+enum ctl_exit ctl_plan(struct ctl *c, char const *const *arg, size_t n)
+{
+	auto_(json_object_put) json_object *body = NULL;
+	auto_(json_object_put) json_object *plan = NULL;
+	struct error err = ERROR_INIT;
+	struct plan_request req;
+	bool fits;
+	int r;
+
+	if (ctl_request_read(&body, &req, &c->args, n ? arg[0] : NULL, &err) < 0)
+		return ctl_fail(c, &err);
+	r = ctl_source_plan(&plan, c, &req, body, &err);
+	plan_request_done(&req);
+	if (r < 0)
+		return ctl_fail(c, &err);
+	fits = ctl_doc_bool(plan, "fits");
+	if (c->args.json)
+		ctl_out_json(&c->out, plan);
+	else if (c->args.xml && fits)
+		r = write_xml(c, plan, &err);
+	else
+		r = write_plan(c, plan, &err);
+	if (r < 0)
+		return ctl_fail(c, &err);
+	return fits ? CTL_OK : CTL_NO_CAPACITY;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* velactl/request — the request of plan and create: from flags, or from --file; checked here, so that a
+ * mistake is found without velad. */
+
+struct ctl_args;
+struct error;
+struct json_object;
+struct plan_request;
+
+/* name NULL: none was given. *ret is what is sent, the caller puts it; req is the same as values, the
+ * caller ends it with plan_request_done(). */
+int ctl_request_read(struct json_object **ret, struct plan_request *req, const struct ctl_args *args,
+		     const char *name, struct error *err);

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "velactl/source.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "guest/guest.h"
+#include "host/inventory.h"
+#include "plan/plan.h"
+#include "topo/topo.h"
+#include "velactl/ctl.h"
+
+#define NO_UUID "00000000-0000-0000-0000-000000000000" /* a dry run is the same each time */
+
+static bool offline(const struct ctl *c)
+{
+	return c->args.root || c->args.host;
+}
+
+static int ask(json_object **ret, struct ctl *c, const char *method, const char *path, json_object *body,
+	       struct error *err)
+{
+	int r = ctl_remote(ret, c, method, path, body, err);
+
+	if (r == -ECONNREFUSED)
+		(void)snprintf(err->text + strlen(err->text), sizeof(err->text) - strlen(err->text),
+			       "; or read this machine without velad: --root /");
+	return r;
+}
+
+/* Files that were named are no objects of velad: only "invalid" keeps its exit status. */
+static int file_error(int r, struct error *err)
+{
+	if (r < 0 && r != -EINVAL && r != -ENOMEM)
+		err->code = r = -EIO;
+	return r;
+}
+
+static int open_root(struct host_root **ret, struct ctl *c, struct error *err)
+{
+	int r = c->args.host ? host_root_open_text(ret, c->args.host, err)
+			     : host_root_open(ret, c->args.root ? c->args.root : "/", err);
+
+	return file_error(r, err);
+}
+
+static int read_kinds(struct host_kinds *ret, struct ctl *c, struct error *err)
+{
+	int r = ctl_conf(c, err);
+
+	for (size_t i = 0; r == 0 && i < c->conf.nkinds; i++) {
+		const struct conf_kind *k = &c->conf.kind[i];
+
+		r = host_kinds_add(ret, k->key, k->patterns, err);
+		if (r < 0)
+			return error_prefix(err, "%s", k->where);
+	}
+	return r;
+}
+
+static int read_topo(struct topo **ret, struct ctl *c, struct error *err)
+{
+	auto_(host_inventory_free) struct inventory *inv = NULL;
+	auto_(host_root_close) struct host_root *root = NULL;
+	struct host_kinds kinds = { 0 };
+	int r = read_kinds(&kinds, c, err);
+
+	if (r == 0)
+		r = open_root(&root, c, err);
+	if (r < 0)
+		return r;
+	r = host_inventory_read(&inv, root, &kinds, err);
+	if (r < 0)
+		return file_error(error_prefix(err, "%s", c->args.host ? c->args.host : c->args.root), err);
+	r = topo_build(ret, inv, /* generation */ 1, err);
+	if (r == 0)
+		inv = NULL; /* the topology has it */
+	return r;
+}
+
+static int rendered(json_object **ret, json_object *doc, struct error *err)
+{
+	if (!doc)
+		return error_set(err, -ENOMEM, "no memory for the document");
+	*ret = doc;
+	return 0;
+}
+
+int ctl_source_topology(json_object **ret, struct ctl *c, struct error *err)
+{
+	auto_(topo_unref) struct topo *t = NULL;
+	int r;
+
+	if (!offline(c))
+		return ask(ret, c, "GET", "/v1/topology", NULL, err);
+	r = read_topo(&t, c, err);
+	return r < 0 ? r : rendered(ret, topo_json(t), err);
+}
+
+int ctl_source_host(json_object **ret, struct ctl *c, struct error *err)
+{
+	auto_(topo_unref) struct topo *t = NULL;
+	int r;
+
+	if (!offline(c))
+		return ask(ret, c, "GET", "/v1/host", NULL, err);
+	r = read_topo(&t, c, err);
+	return r < 0 ? r : rendered(ret, topo_host_json(t), err);
+}
+
+/* The domain XML of a dry run, as velad writes it (velad/methods.c). */
+static int add_xml(struct plan *plan, struct ctl *c, const struct plan_request *req, const struct topo *t,
+		   struct error *err)
+{
+	const char *name = *req->name ? req->name : "unnamed";
+	const char *type = topo_inventory(t)->kvm ? "kvm" : "qemu";
+	autofree char *xml = NULL;
+	char console[512];
+	const struct guest_env env = { .name = name, .uuid = NO_UUID, .type = type, .console = console };
+	int r;
+
+	(void)snprintf(console, sizeof(console), "%s/%s.log", c->conf.console_dir, name);
+	r = guest_domain_xml(&xml, plan, req, t, &env, err);
+	if (r < 0)
+		return r;
+	plan->domain_xml = arena_strdup(&plan->arena, xml);
+	return plan->domain_xml ? 0 : error_set(err, -ENOMEM, "no memory for the domain XML");
+}
+
+int ctl_source_plan(json_object **ret, struct ctl *c, const struct plan_request *req, json_object *body,
+		    struct error *err)
+{
+	auto_(plan_free) struct plan *plan = NULL;
+	auto_(topo_unref) struct topo *t = NULL;
+	struct plan_input in = { .request = req };
+	int r;
+
+	if (!offline(c))
+		return ask(ret, c, "POST", "/v1/plans", body, err);
+	r = read_topo(&t, c, err);
+	if (r < 0)
+		return r;
+	in.topo = t;
+	in.policy.vfs_per_pf = (uint16_t)c->conf.vfs_per_pf;
+	in.policy.memory_reserve = c->conf.memory_reserve;
+	r = plan_make(&plan, &in, err);
+	if (r == 0 && plan->fits)
+		r = add_xml(plan, c, req, t, err);
+	return r < 0 ? r : rendered(ret, plan_json(plan), err);
+}
+
+int ctl_source_dump(char **ret, struct ctl *c, struct error *err)
+{
+	auto_(host_root_close) struct host_root *root = NULL;
+	struct host_kinds kinds = { 0 };
+	int r = read_kinds(&kinds, c, err);
+
+	if (r == 0)
+		r = open_root(&root, c, err);
+	return r < 0 ? r : file_error(host_dump(ret, root, &kinds, err), err);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* velactl/source — where documents come from: the machine or text host that --root or --host names, else
+ * velad. Both give the same JSON (docs/openapi.json). */
+
+struct ctl;
+struct error;
+struct json_object;
+struct plan_request;
+
+/* The caller puts *ret. A request is what plan_request_read() took. */
+int ctl_source_topology(struct json_object **ret, struct ctl *c, struct error *err);
+int ctl_source_host(struct json_object **ret, struct ctl *c, struct error *err);
+int ctl_source_plan(struct json_object **ret, struct ctl *c, const struct plan_request *req,
+		    struct json_object *body, struct error *err);
+/* velactl dump; the caller frees. Reads this machine when neither --root nor --host is there. */
+int ctl_source_dump(char **ret, struct ctl *c, struct error *err);
+
+/* One call to velad; body NULL: none. *ret: the answer, the caller puts it. A problem document becomes err,
+ * and is kept in c->problem. -ECONNREFUSED: no velad. */
+int ctl_remote(struct json_object **ret, struct ctl *c, const char *method, const char *path,
+	       struct json_object *body, struct error *err);
+

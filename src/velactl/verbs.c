@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The verb table: dispatcher and help text at once. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "velactl/ctl.h"
+
+const struct ctl_verb ctl_verbs[] = {
+	{ "topo", "[-m] [--all]", CTL_READ | CTL_TOPO, 0, 0, ctl_topo,
+	  "GPUs, NICs and switches as a tree, or as a matrix of paths" },
+	{ "plan", "[NAME] [FLAGS | --file FILE] [--xml]", CTL_READ | CTL_PLAN | CTL_REQUEST, 0, 1, ctl_plan,
+	  "what a guest would get, and every step to it; changes nothing" },
+	{ "create", "NAME [FLAGS | --file FILE]", CTL_REQUEST | CTL_START | CTL_WAIT, 0, 1, ctl_create,
+	  "make a guest and start it" },
+	{ "list", "", 0, 0, 0, ctl_list, "all guests" },
+	{ "show", "NAME", 0, 1, 1, ctl_show, "one guest: its devices, steps and state" },
+	{ "delete", "NAME", CTL_START | CTL_WAIT, 1, 1, ctl_delete, "stop a guest and give its devices back" },
+	{ "op show", "ID", 0, 1, 1, ctl_op_show, "how an operation goes" },
+	{ "op wait", "ID", CTL_WAIT, 1, 1, ctl_op_wait, "wait for an operation" },
+	{ "host", "", CTL_READ, 0, 0, ctl_host, "the machine in short" },
+	{ "dump", "", CTL_READ, 0, 0, ctl_dump, "all that velad reads of this machine, as a text host" },
+	{ "help", "[VERB]", 0, 0, 2, ctl_help, "this text, or that of one verb" },
+	{ 0 },
+};
+
+static const struct ctl_verb *find_exact(const char *const *word, size_t n, size_t *words)
+{
+	for (const struct ctl_verb *v = ctl_verbs; v->name; v++) {
+		const char *space = strchr(v->name, ' ');
+		size_t first = space ? (size_t)(space - v->name) : strlen(v->name);
+
+		*words = space ? 2 : 1;
+		if (n >= *words && strlen(word[0]) == first && strncmp(word[0], v->name, first) == 0 &&
+		    (!space || strcmp(word[1], space + 1) == 0))
+			return v;
+	}
+	return NULL;
+}
+
+/* "op" is no verb, but the beginning of some. */
+static bool begins(const char *word, char *all, size_t size)
+{
+	size_t len = strlen(word), n = 0;
+
+	*all = '\0';
+	for (const struct ctl_verb *v = ctl_verbs; v->name; v++)
+		if (strncmp(v->name, word, len) == 0 && v->name[len] == ' ' && n < size)
+			n += (size_t)snprintf(all + n, size - n, "%s%s", n ? " or " : "", v->name);
+	return n > 0;
+}
+
+const struct ctl_verb *ctl_verb_find(const struct ctl_args *a, size_t *words, struct error *err)
+{
+	const struct ctl_verb *v = a->nwords ? find_exact(a->word, a->nwords, words) : NULL;
+	const char *near = NULL;
+	unsigned best = 3;
+	char all[80];
+
+	if (v)
+		return v;
+	if (!a->nwords) {
+		(void)error_set(err, -EINVAL, "which verb? see velactl help");
+		return NULL;
+	}
+	if (begins(a->word[0], all, sizeof(all))) {
+		(void)error_set(err, -EINVAL, "%s what? say %s", a->word[0], all);
+		return NULL;
+	}
+	for (v = ctl_verbs; v->name; v++) {
+		unsigned d = ctl_distance(a->word[0], v->name);
+
+		if (d < best && d * 2 <= strlen(a->word[0])) {
+			best = d;
+			near = v->name;
+		}
+	}
+	(void)error_set(err, -EINVAL, "unknown verb \"%.40s\"; %s%s%ssee velactl help", a->word[0],
+			near ? "did you mean " : "", near ? near : "", near ? "? " : "");
+	return NULL;
+}
+
+void ctl_usage(struct ctl_out *out)
+{
+	sbuf_add(&out->text, "usage: velactl [OPTIONS] VERB [ARGUMENTS]\n\n");
+	for (const struct ctl_verb *v = ctl_verbs; v->name; v++) {
+		char left[40];
+
+		(void)snprintf(left, sizeof(left), "%s %.*s", v->name, (int)strcspn(v->usage, " "), v->usage);
+		sbuf_addf(&out->text, "  %-14s %s\n", left, v->help);
+	}
+	sbuf_add(&out->text, "\noptions of all verbs:\n");
+	ctl_args_help(&out->text, CTL_GLOBAL);
+	sbuf_add(&out->text, "\ntopo, plan, host and dump:\n");
+	ctl_args_help(&out->text, CTL_READ);
+	sbuf_add(&out->text, "\nvelactl help VERB has its other options; velactl(1) examples and exit statuses.\n");
+}
+
+void ctl_verb_help(struct ctl_out *out, const struct ctl_verb *v)
+{
+	sbuf_addf(&out->text, "usage: velactl %s%s%s\n\n%s\n", v->name, *v->usage ? " " : "", v->usage, v->help);
+	if (v->options) {
+		sbuf_add(&out->text, "\n");
+		ctl_args_help(&out->text, v->options);
+	}
+	sbuf_add(&out->text, "\noptions of all verbs:\n");
+	ctl_args_help(&out->text, CTL_GLOBAL);
+}
+
+enum ctl_exit ctl_help(struct ctl *c, char const *const *arg, size_t n)
+{
+	struct ctl_args asked = { .nwords = n };
+	const struct ctl_verb *v;
+	struct error err;
+	size_t words;
+
+	if (!n) {
+		ctl_usage(&c->out);
+		return CTL_OK;
+	}
+	for (size_t i = 0; i < n; i++)
+		asked.word[i] = arg[i];
+	v = ctl_verb_find(&asked, &words, &err);
+	if (!v)
+		return ctl_fail(c, &err);
+	ctl_verb_help(&c->out, v);
+	return CTL_OK;
+}

@@ -1,0 +1,220 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# velactl as a user meets it: exit statuses, messages, output. cli.sh [BUILD]; prints ok / not ok lines.
+# fake_velad.py gives the answers of a daemon.
+# shellcheck disable=SC2016 # what eval gets expands there
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 1
+velactl=$(realpath "${1:-build}/velactl")
+host=tests/hosts/xe9680/sys.txt
+dir=$(mktemp -d)
+export LC_ALL=C.UTF-8 TERM=xterm
+unset COLUMNS NO_COLOR JOURNAL_STREAM
+passed=0
+failed=0
+daemon=
+finish() {
+	[[ $daemon ]] && kill "$daemon" 2>/dev/null
+	rm -rf "$dir"
+}
+trap finish EXIT
+
+ok() {
+	passed=$((passed + 1))
+	echo "ok - $1"
+}
+not_ok() {
+	failed=$((failed + 1))
+	echo "not ok - $1"
+	sed 's/^/#   /' <<<"${2:-}"
+}
+# check TEXT COMMAND...: the command succeeds
+check() {
+	local text=$1 out
+	shift
+	if out=$("$@" 2>&1); then ok "$text"; else not_ok "$text" "$out"; fi
+}
+# run ARGUMENTS...: velactl; output in $dir/out and $dir/err, status in $rc
+run() {
+	"$velactl" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+	rc=$?
+}
+# says STATUS MESSAGE ARGUMENTS...: nothing on stdout, one line on stderr, without the leading "velactl: "
+says() {
+	local status=$1 message=$2
+	shift 2
+	run "$@"
+	if [[ $rc == "$status" && $(<"$dir/err") == "velactl: $message" && ! -s $dir/out ]]; then
+		ok "$* (exit $status)"
+	else
+		not_ok "$* (exit $status)" "exit $rc: $(cat "$dir/err") $(head -n 3 "$dir/out")"
+	fi
+}
+# gives STATUS PATTERN ARGUMENTS...: the pattern is on stdout
+gives() {
+	local status=$1 pattern=$2
+	shift 2
+	run "$@"
+	if [[ $rc == "$status" ]] && grep -Eq -- "$pattern" "$dir/out"; then
+		ok "$* (exit $status)"
+	else
+		not_ok "$* (exit $status)" "exit $rc, wanted $pattern: $(cat "$dir/err") $(head -n 20 "$dir/out")"
+	fi
+}
+json() { python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); sys.exit(not eval(sys.argv[2]))' "$dir/out" "$1"; }
+# narrow FILE WIDTH: no line of it is wider
+narrow() { python3 -c 'import sys; sys.exit(max(len(l.rstrip("\r\n")) for l in open(sys.argv[1])) > int(sys.argv[2]))' "$1" "$2"; }
+# terminal WIDTH ARGUMENTS...: on a pty of that width; output in $dir/out
+terminal() {
+	local width=$1
+	shift
+	script -qec "stty cols $width rows 50; $velactl $*" /dev/null </dev/null >"$dir/out" 2>/dev/null
+}
+
+# ---- bad usage
+says 2 'which verb? see velactl help'
+says 2 'unknown verb "foo"; see velactl help' foo
+says 2 'unknown verb "tpoo"; did you mean topo? see velactl help' tpoo
+says 2 'op what? say op show or op wait' op
+says 2 'unknown option --gpu; did you mean --gpus?' plan --gpu 2
+says 2 '--memory: "12Q" is not a size; say 512M or 4G' plan --memory 12Q
+says 2 '--gpus: "many" is not a whole number' plan --gpus many
+says 2 '--gpus is 99, allowed are 0 to 16' plan --gpus 99
+says 2 '--max-path is "NEAR"; known are PIX, PXB, PHB, NODE, SYS' plan --max-path NEAR
+says 2 'create: NAME is missing; usage: velactl create NAME [FLAGS | --file FILE]' create --gpus 1
+says 2 'show: an argument is missing; usage: velactl show NAME' show
+says 2 'list: too many arguments; usage: velactl list' list all
+says 2 'list asks velad and cannot work with --root' list --root /
+says 2 'list has no option --xml; see velactl help list' list --xml
+says 2 '--root and --host are two hosts; say one of them' topo --root / --host x
+says 2 '"0x7" is not the number of an operation' op show 0x7
+says 2 '"../host" cannot be a guest'\''s name: those have lower-case letters, digits and -, up to 40' show ../host
+says 1 'cannot read /nonexistent: No such file or directory' plan --file /nonexistent
+
+# ---- hosts that are none
+says 1 'cannot read the text host /nonexistent: No such file or directory' topo --host /nonexistent
+says 2 'Makefile is not a text host: its first line is not "# velad text host 1"' topo --host Makefile
+printf '# velad text host 1\nsys/a\tb\nno tab here\n' >"$dir/broken.txt"
+run topo --host "$dir/broken.txt"
+check 'a broken text host: exit 2, and the line is named' eval '((rc == 2)) && grep -Fq "broken.txt:3" "$dir/err"'
+says 1 'cannot enter the root /nonexistent: No such file or directory' topo --root /nonexistent
+
+# ---- help
+gives 0 '^usage: velactl ' help
+gives 0 '^velactl [0-9.]+$' --version
+gives 0 '^usage: velactl plan ' plan --help
+gives 0 '^usage: velactl op wait ' help op wait
+says 2 'unknown verb "foo"; see velactl help' help foo
+man=docs/velactl.1
+missing=
+for verb in '' topo plan create list show delete 'op show' 'op wait' host dump; do
+	# shellcheck disable=SC2086 # two words: op show
+	run help $verb
+	narrow "$dir/out" 80 || missing+=" (a line of help $verb is too long)"
+	grep -q "^\.Cm .*${verb%% *}" "$man" || missing+=" $verb"
+	for option in $(grep -oE -- '--[a-z-]+' "$dir/out"); do
+		grep -Fq -- "Fl -${option#--} " <(sed 's/$/ /' "$man") || grep -Fq -- ", -${option#--} " <(sed 's/$/ /' "$man") ||
+			missing+=" $option"
+	done
+done
+check 'the man page has every verb and option of the help' test -z "$missing"
+
+# ---- without velad
+says 7 "velad is not there on $dir/sock (No such file or directory): systemctl start velad.socket" --socket "$dir/sock" list
+run --socket "$dir/sock" topo
+check 'topo without velad: exit 7, and how to go on' eval '((rc == 7)) && grep -q "or read this machine without velad: --root /$" "$dir/err"'
+gives 0 '0000:19:00\.0 +gpu' topo --host "$host"
+gives 0 '^GPU0 .*PIX' topo -m --host "$host"
+gives 0 '0000:15:02\.0|0000:00:' topo --all --host "$host"
+gives 0 '10de:2330' topo --numeric --host "$host"
+gives 0 '^IOMMU +on' host --host "$host"
+gives 0 '^fits: 2 GPUs, 2 VFs; worst GPU-VF path PIX' plan --gpus 2 --vfs-per-gpu 1 --max-path PIX --host "$host"
+gives 0 '^bind +0000:19:00\.0 +nvidia +vfio-pci$' plan --gpus 1 --host "$host"
+gives 0 '^<domain ' plan a --xml --gpus 1 --host "$host"
+gives 5 '^does not fit:$' plan --gpus 9 --host "$host"
+gives 5 'the IOMMU is off' plan --gpus 2 --host tests/hosts/xe9680-iommu-off/sys.txt
+gives 5 '"fits": ?false' -o json plan --gpus 2 --host tests/hosts/xe9680-iommu-off/sys.txt
+check 'its first reason is iommu.off' json 'd["reasons"][0]["rule"] == "iommu.off"'
+run -o json topo --host "$host"
+check 'topo -o json is a topology' json 'len(d["nodes"]) == 102 and len(d["matrix"]["devices"]) == 28'
+echo '{"gpus": 2, "vfs_per_gpu": 1}' >"$dir/req.json"
+gives 0 '^domain +b +absent +running$' plan b --file "$dir/req.json" --host "$host"
+check 'a request from standard input' eval '"$velactl" plan -f - --host "$host" <"$dir/req.json" | grep -q "^fits: 2 GPUs"'
+run dump --host "$host"
+cp "$dir/out" "$dir/dump.txt"
+"$velactl" -o json topo --host "$host" >"$dir/a"
+"$velactl" -o json topo --host "$dir/dump.txt" >"$dir/b"
+check 'a dump of a dump is the same host' cmp "$dir/a" "$dir/b"
+
+# ---- output
+run topo --host "$host"
+check 'no escape sequences when it is no terminal' eval '! grep -q "$(printf "\033")" "$dir/out"'
+check 'no blanks at the ends of lines' eval '! grep -q " $" "$dir/out"'
+export COLUMNS=80
+for verb in topo 'topo --all' 'topo -m' host 'plan --gpus 8 --vfs-per-gpu 1' 'plan --gpus 9'; do
+	# shellcheck disable=SC2086 # words are arguments
+	run $verb --host "$host"
+	check "$verb with COLUMNS=80" narrow "$dir/out" 80
+done
+unset COLUMNS
+terminal 80 topo --numeric --host "$host"
+check 'a terminal of 80 columns: colours' grep -q "$(printf '\033')" "$dir/out"
+NO_COLOR=1 terminal 80 topo --host "$host"
+check 'NO_COLOR' eval '! grep -q "$(printf "\033")" "$dir/out"'
+check 'a terminal of 80 columns: no line is longer' narrow "$dir/out" 80
+NO_COLOR=1 terminal 160 topo --host "$host"
+check 'a terminal of 160 columns has more of them' grep -q 'GROUP' "$dir/out"
+"$velactl" topo --host "$host" >/dev/full 2>"$dir/err"
+rc=$?
+check 'a full disk: exit 1' eval '((rc == 1)) && grep -q "cannot write the output: No space left" "$dir/err"'
+"$velactl" topo --host "$host" >&- 2>"$dir/err"
+rc=$?
+check 'standard output closed: exit 1' eval '((rc == 1)) && grep -q "cannot write the output" "$dir/err"'
+"$velactl" -o json topo --host "$host" 2>"$dir/err" | head -c 1 >/dev/null
+rc=${PIPESTATUS[0]}
+check 'a closed pipe: exit 1, and silence' eval '((rc == 1)) && [[ ! -s $dir/err ]]'
+
+# ---- with a velad
+python3 tests/velactl/fake_velad.py "$dir/sock" 2>"$dir/daemon.err" &
+daemon=$!
+for _ in {1..100}; do [[ -S $dir/sock ]] && break; sleep 0.05; done
+online=(--socket "$dir/sock")
+gives 0 '^good +running +1 +1 +2 +512M +0 +2026' list "${online[@]}"
+check 'foreign escape sequences stay out of tables' eval '! grep -q "$(printf "\033")" "$dir/out"'
+gives 0 '^state +running$' show good "${online[@]}"
+gives 0 '^good is running$' create good --gpus 1 "${online[@]}"
+check 'create tells each step once' test "$(grep -c '^done ' "$dir/out")" = 5
+gives 0 '"state": ?"succeeded"' -o json create good "${online[@]}"
+check 'create -o json is one document' json 'd["id"] == 1'
+gives 0 '^operation 1 is queued; velactl op wait 1 follows it$' create good --no-wait "${online[@]}"
+gives 1 '^reverted +bind' create broken "${online[@]}"
+check 'a failed create says why' grep -Fxq 'velactl: create of broken failed (operation 2): step domain good: qemu said no' "$dir/err"
+gives 8 '^done +vfio' create slow --timeout 1 "${online[@]}"
+check 'a time-out says how to go on' grep -q 'goes on; see velactl op wait 3$' "$dir/err"
+run create full "${online[@]}"
+check 'no capacity: exit 5, and the reasons' eval '((rc == 5)) && (($(grep -c "^  - 0000:" "$dir/err") == 2))'
+run -o json create full "${online[@]}"
+check 'no capacity, -o json: exit 5, one line, the problem document' eval \
+	'((rc == 5 && $(wc -l <"$dir/err") == 1)) && json "len(d[\"reasons\"]) == 2"'
+says 4 'the name taken is taken' create taken "${online[@]}"
+says 1 'not for you' create other "${online[@]}"
+gives 0 '^good is deleted$' delete good "${online[@]}"
+says 4 'an operation runs on busy' delete busy "${online[@]}"
+says 3 'there is no instance nobody' delete nobody "${online[@]}"
+gives 0 '^state +failed$' op show 2 "${online[@]}"
+says 3 'there is no /v1/operations/99' op wait 99 "${online[@]}"
+says 1 'cannot list the PCI bus' topo "${online[@]}"
+gives 5 '^  - 0000:19:00.0: GPU is held by instance good' plan --gpus 1 "${online[@]}"
+run show nonsense "${online[@]}"
+check 'an answer that is no JSON: exit 1' eval '((rc == 1)) && grep -q "^velactl: the answer of velad.*not JSON" "$dir/err"'
+run op wait 4 "${online[@]}"
+check 'foreign control characters stay out of all output' eval '((rc == 4)) && ! grep -Pq "[\x00-\x08\x0b-\x1f]" "$dir/out" "$dir/err"'
+check 'and forge no line' test "$(wc -l <"$dir/err")" = 1
+touch "$dir/sock.empty"
+run list "${online[@]}"
+check 'no guests: nothing on standard output' eval '((rc == 0)) && [[ ! -s $dir/out ]] && grep -q "^no guests$" "$dir/err"'
+http_proxy=http://127.0.0.1:9 ALL_PROXY=socks5://127.0.0.1:9 run show good "${online[@]}"
+check 'proxies are for others' test "$rc" = 0
+
+echo "$passed passed, $failed failed"
+((failed == 0))
