@@ -55,14 +55,14 @@ $(B)/obj/velad/methods.o: $(B)/gen/openapi.inc
 
 define ROOM_RULE
 $(B)/$(1).a: $(call objs,$(1))
-	$(Q)rm -f $$@ && $(AR) rcs $$@ $$^
+	$$(Q)rm -f $$@ && $$(AR) rcs $$@ $$^
 endef
 $(foreach r,$(ROOMS),$(eval $(call ROOM_RULE,$(r))))
 
 define TOOL_RULE
 $(B)/$(1): $(call archives,$($(1)_ROOMS))
-	$(if $(Q),@echo '  LD    $$@')
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $$@ $(B)/obj/$(1)/main.o -Wl,--start-group $$^ -Wl,--end-group $(PKG_LIBS)
+	$$(if $$(Q),@echo '  LD    $$@')
+	$$(Q)$$(CC) $$(CFLAGS) $$(LDFLAGS) -o $$@ $(B)/obj/$(1)/main.o -Wl,--start-group $$^ -Wl,--end-group $$(PKG_LIBS)
 endef
 $(foreach t,$(TOOLS),$(eval $(call TOOL_RULE,$(t))))
 
@@ -90,7 +90,7 @@ golden: all
 	$(Q)tests/golden/run --update
 
 demo: deps
-	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory --silent all
 	$(Q)tests/lab/demo
 
 arrows:

@@ -44,6 +44,7 @@ int host_root_open(struct host_root **ret, const char *dir, struct error *err)
 		return error_set(err, -ENOMEM, "no memory");
 	r->fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (r->fd < 0)
+		/* cppcheck-suppress memleak ; auto_ frees it, cppcheck does not know the attribute */
 		return error_set(err, -errno, "cannot enter the root %s: %s", dir, strerror(errno));
 	r->machine = fstat(r->fd, &ours) == 0 && stat("/", &slash) == 0 && ours.st_dev == slash.st_dev &&
 		     ours.st_ino == slash.st_ino;

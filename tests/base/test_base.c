@@ -166,7 +166,11 @@ static void json_fields(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		assert_int_equal(parse(&o, bad[i].text, &err), 0);
+		if (parse(&o, bad[i].text, &err) < 0) {
+			/* json-c from 0.17 on refuses a number that does not fit by itself */
+			assert_non_null(strstr(bad[i].text, "99999999999999999999"));
+			continue;
+		}
 		assert_int_equal(json_read(&s, fields, o, "thing", &arena, &err), -EINVAL);
 		if (!strstr(err.text, bad[i].says))
 			fail_msg("%s says \"%s\", not \"%s\"", bad[i].text, err.text, bad[i].says);

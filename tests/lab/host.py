@@ -32,7 +32,7 @@ PID_FILE = RUN / "qemu.pid"
 
 TIMED_OUT = 124       # as timeout(1) says
 LEAVE_SHELL = b"\x1d"  # Ctrl-]
-BOOT_TRIES = 3
+BOOT_TRIES = 4
 LOST_TIMER = b"kthread timer wakeup didn't happen"  # on the console of a boot that will never end
 REPLY_SECONDS = 20    # the agent and the monitor answer in milliseconds; more means that L1 hangs
 
