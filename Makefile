@@ -76,11 +76,14 @@ $(B)/tests/%: tests/%.c $(ALL_ROOMS)
 	$(Q)$(CC) $(CPPFLAGS) -Itests $(ALL_CFLAGS) -DTEST_SOURCE='"$(CURDIR)"' -MMD -MP $(LDFLAGS) -o $@ $< \
 		-Wl,--start-group $(ALL_ROOMS) -Wl,--end-group $(PKG_LIBS) -lcmocka
 
-.PHONY: check check-unit check-lab golden demo arrows lint bench deps install clean fuzz
-check: deps
+.PHONY: check build-tests check-unit check-lab golden demo arrows lint bench deps install clean fuzz
+check: deps # then build: the compiler may have come with it just now
+	$(Q)$(MAKE) --no-print-directory all build-tests
 	$(Q)tests/check unit lab
 
-check-unit: all $(TESTS)
+build-tests: $(TESTS)
+
+check-unit: all build-tests
 	$(Q)tests/check --build $(B) unit
 
 check-lab: all
