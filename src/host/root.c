@@ -120,6 +120,7 @@ char *host_record_text(struct host_root *r, const char *comment)
 
 /* ---- paths -------------------------------------------------------------------------------------- */
 
+static int path_make(char path[HOST_PATH_MAX], const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 static int path_make(char path[HOST_PATH_MAX], const char *fmt, va_list ap)
 {
 	int n = vsnprintf(path, HOST_PATH_MAX, fmt, ap);
