@@ -101,7 +101,7 @@ static inline uint32_t test_at(const struct topo *t, const char *bdf)
 static inline struct plan_request test_request(const char *json)
 {
 	struct error err = ERROR_INIT;
-	struct plan_request r;
+	struct plan_request r = { 0 };
 	json_object *o = NULL;
 
 	if (json_parse(&o, json, strlen(json), JSON_BYTES_MAX, &err) < 0 || plan_request_read(&r, o, &err) < 0)

@@ -178,7 +178,7 @@ static void test_table(void **state)
 {
 	struct act_driver want = { .driver = "nvidia" }, now;
 	struct error err = ERROR_INIT;
-	struct bdf gpu, pf;
+	struct bdf gpu = BDF_NONE, pf = BDF_NONE;
 	bool loaded = false;
 	uint16_t n = 9;
 	struct machine t;
