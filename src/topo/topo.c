@@ -121,10 +121,30 @@ static int cut_loops(struct topo *t)
 	return r;
 }
 
+static bool is_bridge(const struct host_function *fn)
+{
+	return fn->kind == HOST_BRIDGE || fn->kind == HOST_USP || fn->kind == HOST_DSP || fn->kind == HOST_ROOT_PORT;
+}
+
+/* The top of a switch. Without its PCIe capability (config space is for root only beyond 64 bytes) the shape
+ * tells: below a root port, ports come as upstream, downstream, upstream, ... (PCIe 1.3.3), and only an
+ * upstream port has bridges below it on an odd level; a bridge to conventional PCI has none. */
+static bool is_switch_top(const struct topo *t, const struct topo_node *node)
+{
+	if (node->fn->kind == HOST_USP)
+		return true;
+	if (node->fn->cap.pcie != HOST_UNKNOWN || !is_bridge(node->fn) || node->depth % 2 == 0)
+		return false;
+	for (uint32_t c = node->first_child; c != TOPO_NONE; c = t->node[c].next_sibling)
+		if (is_bridge(t->node[c].fn))
+			return true;
+	return false;
+}
+
 static void settle(struct topo *t)
 {
 	for (uint32_t i = 0; i < t->n; i++)
-		t->node[i].first_child = t->node[i].next_sibling = t->node[i].usp = TOPO_NONE;
+		t->node[i].first_child = t->node[i].next_sibling = TOPO_NONE;
 	for (uint32_t i = t->n; i-- > 0;) { /* backwards, so that lists come out in BDF order */
 		struct topo_node *node = &t->node[i];
 
@@ -133,14 +153,15 @@ static void settle(struct topo *t)
 		node->next_sibling = t->node[node->parent].first_child;
 		t->node[node->parent].first_child = i;
 	}
+	for (uint32_t i = 0; i < t->n; i++)
+		for (uint32_t up = t->node[i].parent; up != TOPO_NONE; up = t->node[up].parent)
+			t->node[i].depth++;
 	for (uint32_t i = 0; i < t->n; i++) {
-		struct topo_node *node = &t->node[i];
+		uint32_t up = t->node[i].parent;
 
-		for (uint32_t up = node->parent; up != TOPO_NONE; up = t->node[up].parent) {
-			node->depth++;
-			if (node->usp == TOPO_NONE && t->node[up].fn->kind == HOST_USP)
-				node->usp = up;
-		}
+		while (up != TOPO_NONE && !is_switch_top(t, &t->node[up]))
+			up = t->node[up].parent;
+		t->node[i].usp = up;
 	}
 }
 
@@ -202,21 +223,14 @@ static uint32_t common_bridge(const struct topo *t, uint32_t a, uint32_t b)
 	return a;
 }
 
-/* Switches (upstream ports) on the way from `from` up to and including `top`; unknown bridges count into
- * *unknown: without the PCIe type nobody can say which ports make up one switch. */
-static unsigned switches_up(const struct topo *t, uint32_t from, uint32_t top, bool with_top, bool *unknown)
+/* Switches on the way from `from` up to `top`, that one included or not. */
+static unsigned switches_up(const struct topo *t, uint32_t from, uint32_t top, bool with_top)
 {
 	unsigned n = 0;
 
-	for (uint32_t i = t->node[from].parent; i != TOPO_NONE; i = t->node[i].parent) {
-		if (i == top && !with_top)
-			break;
-		n += t->node[i].fn->kind == HOST_USP;
-		*unknown = *unknown || t->node[i].fn->cap.pcie == HOST_UNKNOWN;
-		if (i == top)
-			break;
-	}
-	return n;
+	for (uint32_t i = t->node[from].parent; i != top; i = t->node[i].parent)
+		n += is_switch_top(t, &t->node[i]);
+	return n + (with_top && is_switch_top(t, &t->node[top]));
 }
 
 static enum topo_class across_hosts(const struct topo *t, const struct host_function *a, const struct host_function *b)
@@ -233,9 +247,7 @@ static enum topo_class across_hosts(const struct topo *t, const struct host_func
 enum topo_class topo_path(const struct topo *t, uint32_t a, uint32_t b)
 {
 	const struct topo_node *na = topo_at(t, a), *nb = topo_at(t, b);
-	bool unknown = false;
 	uint32_t top;
-	unsigned n;
 
 	if (a == b)
 		return TOPO_SELF;
@@ -249,6 +261,5 @@ enum topo_class topo_path(const struct topo *t, uint32_t a, uint32_t b)
 	}
 	if (top == a || top == b || (na->parent == top && nb->parent == top))
 		return TOPO_PIX; /* one bridge, or a bridge and what is below it */
-	n = switches_up(t, a, top, true, &unknown) + switches_up(t, b, top, false, &unknown);
-	return unknown ? TOPO_UNKNOWN : n <= 1 ? TOPO_PIX : TOPO_PXB;
+	return switches_up(t, a, top, true) + switches_up(t, b, top, false) <= 1 ? TOPO_PIX : TOPO_PXB;
 }

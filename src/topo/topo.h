@@ -33,7 +33,7 @@ int         topo_class_parse(const char *text); /* PIX..SYS; -1 if it is none */
 struct topo_node {
 	const struct host_function *fn; /* borrowed from the topology's inventory */
 	uint32_t parent;                /* index of the bridge above, TOPO_NONE on a root bus */
-	uint32_t usp;                   /* index of the nearest switch upstream port above; TOPO_NONE */
+	uint32_t usp;                   /* index of the nearest switch's top above (its upstream port); TOPO_NONE */
 	uint32_t depth;                 /* bridges above */
 	uint32_t first_child, next_sibling; /* TOPO_NONE; siblings in BDF order */
 };

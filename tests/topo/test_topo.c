@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The topology of real machines: kinds, parents, path classes; and hostile trees. */
+#include "base/file.h"
 #include "support.h"
 
 static unsigned count(const struct topo *t, enum host_kind k)
@@ -119,6 +120,38 @@ static void unknown_numa_is_unknown(void **state)
 	topo_unref(one);
 }
 
+/* What an ordinary user can read: no config space beyond its header. The path classes are the same. */
+static void paths_without_config(void **state)
+{
+	static const char *const hosts[] = { "xe9680", "lab" };
+
+	(void)state;
+	for (size_t h = 0; h < ARRAY_SIZE(hosts); h++) {
+		char path[300], *text = NULL, *out;
+		struct topo *full = test_topo_host(hosts[h]), *bare;
+		size_t len = 0, n = 0;
+
+		(void)snprintf(path, sizeof(path), TEST_SOURCE "/tests/hosts/%s/sys.txt", hosts[h]);
+		assert_int_equal(file_read(&text, &len, path, 1 << 24), 0);
+		out = calloc(1, len + 1);
+		for (char *line, *rest = text; (line = strsep(&rest, "\n"));)
+			if (*line != ' ' && !strstr(line, "/config\t"))
+				n += (size_t)sprintf(out + n, "%s\n", line);
+		bare = test_topo_text(out);
+		for (uint32_t a = 0; a < topo_count(full); a++)
+			for (uint32_t b = 0; b < topo_count(full); b++)
+				if (topo_path(full, a, b) != topo_path(bare, a, b))
+					fail_msg("%s: node %u to %u is %s, without config %s", hosts[h], a, b,
+						 topo_class_text(topo_path(full, a, b)), topo_class_text(topo_path(bare, a, b)));
+		assert_int_equal(topo_at(bare, test_at(bare, hosts[h][0] == 'l' ? "0000:22:00.0" : "0000:17:01.0"))->fn->cap.acs.known,
+				 HOST_UNKNOWN);
+		free(out);
+		free(text);
+		topo_unref(full);
+		topo_unref(bare);
+	}
+}
+
 static void json_has_the_contract(void **state)
 {
 	struct topo *t = test_topo_host("xe9680");
@@ -148,6 +181,7 @@ int main(void)
 		cmocka_unit_test(xe9680_has_its_parts),   cmocka_unit_test(xe9680_without_iommu_has_no_groups),
 		cmocka_unit_test(path_classes),           cmocka_unit_test(hostile_trees_end),
 		cmocka_unit_test(unknown_numa_is_unknown), cmocka_unit_test(json_has_the_contract),
+		cmocka_unit_test(paths_without_config),
 	};
 
 	return cmocka_run_group_tests_name("topo", tests, NULL, NULL);
