@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Placement against an independent brute force on invented hosts, and by hand on the XE9680. */
+#include "base/file.h"
 #include "synth.h"
 
 #define MAX_DEVICES 64
@@ -292,6 +293,36 @@ static void one_vf_for_the_bundle(void **state)
 	topo_unref(tb);
 }
 
+/* A GPU whose group holds a NIC below another port cannot be given; with the NIC in a group of its own, the
+ * GPU's audio function goes along with it (cases 22 and 28 of other systems' users). */
+static void groups_go_whole(void **state)
+{
+	struct topo *t = test_topo_host("consumer-no-acs");
+	struct plan *p = test_plan(t, "{\"gpus\":1}", NULL, 0);
+	char *text = NULL, *at;
+	size_t len = 0;
+
+	(void)state;
+	assert_false(p->fits);
+	assert_true(test_has_reason(p, "group.shared"));
+	plan_free(p);
+	topo_unref(t);
+	assert_int_equal(file_read(&text, &len, TEST_SOURCE "/tests/hosts/consumer-no-acs/sys.txt", 1 << 20), 0);
+	at = strstr(text, "0000:02:00.0/iommu_group -> ");
+	assert_non_null(at);
+	*(strchr(at, '\n') - 1) = '2';
+	t = test_topo_text(text);
+	p = test_plan(t, "{\"gpus\":1}", NULL, 0);
+	assert_true(p->fits);
+	assert_int_equal(p->ncompanions, 1);
+	assert_true(bdf_eq(p->companion[0].bdf, test_bdf("0000:01:00.1")));
+	assert_int_equal(p->nsteps, 4); /* vfio, two binds, domain */
+	assert_string_equal(p->step[2].from, "snd_hda_intel");
+	plan_free(p);
+	topo_unref(t);
+	free(text);
+}
+
 /* Memory is what is short, also where the node has few CPUs and other GPUs were left out before. */
 static void short_memory_is_said(void **state)
 {
@@ -328,7 +359,7 @@ int main(void)
 		cmocka_unit_test(equals_brute_force),     cmocka_unit_test(same_input_same_plan),
 		cmocka_unit_test(xe9680_pairs_gpu_and_nic), cmocka_unit_test(refusals_name_the_rule),
 		cmocka_unit_test(one_vf_for_the_bundle),  cmocka_unit_test(nics_are_not_shared_without_need),
-		cmocka_unit_test(short_memory_is_said),
+		cmocka_unit_test(short_memory_is_said),   cmocka_unit_test(groups_go_whole),
 	};
 
 	return cmocka_run_group_tests_name("place", tests, NULL, NULL);
