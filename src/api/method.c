@@ -14,20 +14,20 @@
 #include "base/parse.h"
 
 static const struct api_error errors[] = {
-	{ -EINVAL, 400, "invalid", "Bad Request" },
-	{ -E2BIG, 413, "too_large", "Content Too Large" },
-	{ -EPERM, 403, "denied", "Forbidden" },
-	{ -EACCES, 403, "denied", "Forbidden" },
-	{ -ENOENT, 404, "not_found", "Not Found" },
-	{ -EOPNOTSUPP, 405, "method", "Method Not Allowed" },
-	{ -EEXIST, 409, "exists", "Conflict" },
-	{ -EBUSY, 409, "busy", "Conflict" },
-	{ -ESTALE, 409, "stale_plan", "Conflict" },
-	{ -ENOSPC, 409, "no_capacity", "Conflict" },
-	{ -ENODEV, 503, "host", "Service Unavailable" },
-	{ -EREMOTEIO, 503, "hypervisor", "Service Unavailable" },
-	{ -ETIMEDOUT, 504, "timeout", "Gateway Timeout" },
-	{ -EIO, 500, "internal", "Internal Server Error" }, /* the last: what the rest becomes */
+	{ -EINVAL, 400, "Bad Request" },
+	{ -E2BIG, 413, "Content Too Large" },
+	{ -EPERM, 403, "Forbidden" },
+	{ -EACCES, 403, "Forbidden" },
+	{ -ENOENT, 404, "Not Found" },
+	{ -EOPNOTSUPP, 405, "Method Not Allowed" },
+	{ -EEXIST, 409, "Conflict" },
+	{ -EBUSY, 409, "Conflict" },
+	{ -ESTALE, 409, "Conflict" },
+	{ -ENOSPC, 409, "Conflict" },
+	{ -ENODEV, 503, "Service Unavailable" },
+	{ -EREMOTEIO, 503, "Service Unavailable" },
+	{ -ETIMEDOUT, 504, "Gateway Timeout" },
+	{ -EIO, 500, "Internal Server Error" }, /* the last: what the rest becomes */
 };
 
 const struct api_error *api_error_of(int code)
@@ -40,10 +40,9 @@ const struct api_error *api_error_of(int code)
 
 const struct api_error *api_error_named(const char *name)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(errors); i++)
-		if (strcmp(errors[i].name, name) == 0)
-			return &errors[i];
-	return NULL;
+	int code = error_named(name);
+
+	return code ? api_error_of(code) : NULL;
 }
 
 size_t api_error_count(void)
@@ -157,7 +156,7 @@ json_object *api_problem(const struct error *err, json_object *reasons)
 	json_add_string(&o, "type", "about:blank");
 	json_add_string(&o, "title", e->title);
 	json_add_int(&o, "status", e->status);
-	json_add_string(&o, "code", e->name);
+	json_add_string(&o, "code", error_name(e->code));
 	json_add_string(&o, "detail", clean.text);
 	json_add(&o, "reasons", reasons ? reasons : json_object_new_array());
 	return json_finish(&o);

@@ -41,10 +41,9 @@ struct api_route {
 const struct api_route *api_route_find(const struct api_route *routes, const char *method, const char *path,
 				       char param[API_PARAM_MAX], char allow[64]);
 
-struct api_error {
+struct api_error { /* its `code` on the wire: error_name() */
 	int         code;   /* negative errno */
 	int         status; /* HTTP */
-	const char *name;   /* `code` on the wire */
 	const char *title;
 };
 

@@ -3,9 +3,39 @@
 #include "base/error.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/auto.h"
+
+static const struct {
+	int         code;
+	const char *name;
+} names[] = {
+	{ -EINVAL, "invalid" },       { -E2BIG, "too_large" },   { -EPERM, "denied" },     { -EACCES, "denied" },
+	{ -ENOENT, "not_found" },     { -EOPNOTSUPP, "method" }, { -EEXIST, "exists" },    { -EBUSY, "busy" },
+	{ -ESTALE, "stale_plan" },    { -ENOSPC, "no_capacity" }, { -ENODEV, "host" },     { -EREMOTEIO, "hypervisor" },
+	{ -ETIMEDOUT, "timeout" },    { -EIO, "internal" }, /* the last: what the rest becomes */
+};
+
+const char *error_name(int code)
+{
+	size_t i = 0;
+
+	while (i + 1 < ARRAY_SIZE(names) && names[i].code != code)
+		i++;
+	return names[i].name;
+}
+
+int error_named(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcmp(names[i].name, name) == 0)
+			return names[i].code;
+	return 0;
+}
 
 int error_set(struct error *err, int code, const char *fmt, ...)
 {

@@ -17,3 +17,7 @@ struct error {
 int error_set(struct error *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 int error_prefix(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The names of errors on the wire and in the store: a closed set, "internal" for the rest. */
+const char *error_name(int code);
+int         error_named(const char *name); /* the first code of that name; 0 if it is none */

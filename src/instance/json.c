@@ -18,25 +18,6 @@ static int no_memory(struct error *err)
 	return error_set(err, -ENOMEM, "no memory for an answer");
 }
 
-/* The wire names of errors as in api/: an operation fails after its answer was given. */
-static const char *code_text(int code)
-{
-	static const struct {
-		int         code;
-		const char *text;
-	} table[] = {
-		{ -EINVAL, "invalid" },     { -E2BIG, "too_large" },     { -EPERM, "denied" },
-		{ -EACCES, "denied" },      { -ENOENT, "not_found" },    { -EEXIST, "exists" },
-		{ -EBUSY, "busy" },         { -ESTALE, "stale_plan" },   { -ENOSPC, "no_capacity" },
-		{ -ENODEV, "host" },        { -EREMOTEIO, "hypervisor" }, { -ETIMEDOUT, "timeout" },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
-		if (table[i].code == code)
-			return table[i].text;
-	return "internal";
-}
-
 static void add_time(struct json_out *o, const char *key, int64_t seconds)
 {
 	time_t t = (time_t)seconds;
@@ -243,7 +224,7 @@ static void add_error(struct json_out *o, const struct op *op)
 		return;
 	}
 	e = json_out_new();
-	json_add_string(&e, "code", code_text(op->code));
+	json_add_string(&e, "code", error_name(op->code));
 	json_add_string(&e, "detail", op->detail);
 	json_add_out(o, "error", &e);
 }

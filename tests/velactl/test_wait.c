@@ -103,9 +103,9 @@ static void exit_statuses(void **state)
 		bool found = false;
 
 		for (size_t k = 0; k < ARRAY_SIZE(expected); k++)
-			found = found || strcmp(expected[k].code, api_error_at(i)->name) == 0;
+			found = found || strcmp(expected[k].code, error_name(api_error_at(i)->code)) == 0;
 		if (!found)
-			fail_msg("no exit status for %s", api_error_at(i)->name);
+			fail_msg("no exit status for %s", error_name(api_error_at(i)->code));
 	}
 	assert_int_equal(ctl_exit_of(ctl_exit_errno("brand_new")), CTL_FAILED);
 	assert_int_equal(ctl_exit_of(ctl_exit_errno("")), CTL_FAILED);
