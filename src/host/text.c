@@ -13,6 +13,7 @@
 #include "base/sbuf.h"
 
 #define TEXT_BYTES_MAX 4096 /* a PCIe config space */
+#define TEXT_PATH_MAX  4096 /* PATH_MAX */
 
 struct parser {
 	struct text_host *host;
@@ -323,6 +324,18 @@ static void render_bytes(struct sbuf *out, const struct text_entry *e)
 	}
 }
 
+/* Whether something lies below a directory. Its entries need not follow it: "a-b/x" sorts before "a/x". */
+static bool has_entries(const struct text_host *t, const char *path)
+{
+	char prefix[TEXT_PATH_MAX + 2];
+	size_t n = (size_t)snprintf(prefix, sizeof(prefix), "%s/", path), at;
+
+	if (n >= sizeof(prefix))
+		return false;
+	at = text_host_from(t, prefix);
+	return at < t->n && strncmp(t->entry[at].path, prefix, n) == 0;
+}
+
 char *text_host_render(struct text_host *t, const char *comment)
 {
 	struct sbuf out = { 0 };
@@ -333,11 +346,9 @@ char *text_host_render(struct text_host *t, const char *comment)
 		sbuf_addf(&out, "# %s\n", comment);
 	for (size_t i = 0; i < t->n; i++) {
 		const struct text_entry *e = &t->entry[i];
-		size_t n = strlen(e->path);
 
-		if (e->type == TEXT_DIR && i + 1 < t->n && strncmp(t->entry[i + 1].path, e->path, n) == 0 &&
-		    t->entry[i + 1].path[n] == '/')
-			continue; /* its entries show it */
+		if (e->type == TEXT_DIR && has_entries(t, e->path))
+			continue; /* they show it */
 		sbuf_add(&out, e->path);
 		if (e->type == TEXT_BYTES) {
 			render_bytes(&out, e);

@@ -142,6 +142,26 @@ static void bad_text_is_refused_by_line(void **state)
 	}
 }
 
+/* A directory is written only where nothing shows it; "a-b" sorts between "a" and what is in it. */
+static void directories_show_by_their_entries(void **state)
+{
+	static const struct text_entry entries[] = {
+		{ .path = "a", .type = TEXT_DIR },      { .path = "a/c", .type = TEXT_FILE, .value = "1" },
+		{ .path = "a-b", .type = TEXT_DIR },    { .path = "a-b/x", .type = TEXT_FILE, .value = "2" },
+		{ .path = "empty", .type = TEXT_DIR },
+	};
+	struct text_host *t = text_host_new();
+	char *text;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(entries); i++)
+		assert_int_equal(text_host_add(t, &entries[i]), 0);
+	text = text_host_render(t, NULL);
+	assert_string_equal(text, TEXT_MAGIC_LINE "a-b/x\t2\na/c\t1\nempty/\n");
+	free(text);
+	text_host_free(t);
+}
+
 static void kinds_are_patterns(void **state)
 {
 	struct error err = ERROR_INIT;
@@ -210,6 +230,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(dump_round_trip),        cmocka_unit_test(directory_equals_text),
 		cmocka_unit_test(root_cannot_be_left),    cmocka_unit_test(bad_text_is_refused_by_line),
+		cmocka_unit_test(directories_show_by_their_entries),
 		cmocka_unit_test(kinds_are_patterns),     cmocka_unit_test(broken_functions_stay_unknown),
 	};
 
