@@ -76,12 +76,20 @@ $(B)/tests/%: tests/%.c $(ALL_ROOMS)
 	$(Q)$(CC) $(CPPFLAGS) -Itests $(ALL_CFLAGS) -DTEST_SOURCE='"$(CURDIR)"' -MMD -MP $(LDFLAGS) -o $@ $< \
 		-Wl,--start-group $(ALL_ROOMS) -Wl,--end-group $(PKG_LIBS) -lcmocka
 
+# the simulated kernel that serves a text host (FUSE); tests/hostsim/*.sh run velad on it
+HOSTSIM   := $(B)/tests/hostsim/hostsim
+$(HOSTSIM): $(filter-out tests/hostsim/test_%,$(wildcard tests/hostsim/*.c)) $(call archives,host base)
+	@mkdir -p $(@D)
+	$(if $(Q),@echo '  TEST  tests/hostsim')
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter-out %.h,$^) $$(pkg-config --cflags --libs fuse3)
+$(HOSTSIM): $(wildcard tests/hostsim/*.h)
+
 .PHONY: check build-tests check-unit check-lab golden demo arrows lint bench deps install clean fuzz
 check: deps # then build: the compiler may have come with it just now
 	$(Q)$(MAKE) --no-print-directory all build-tests
 	$(Q)tests/check unit lab
 
-build-tests: $(TESTS)
+build-tests: $(TESTS) $(HOSTSIM)
 
 check-unit: all build-tests
 	$(Q)tests/check --build $(B) unit

@@ -9,6 +9,7 @@ packages=(
 	libinih-dev libsmartcols-dev libkmod-dev libvirt-dev libpci-dev pci.ids libcurl4-gnutls-dev
 	# unit tests
 	libcmocka-dev python3 libxml2-utils libvirt-clients diffutils util-linux
+	libfuse3-dev fuse3 # tests/hostsim
 	# lint and fuzz (make lint, make fuzz)
 	# the emulated GPU host: mmdebstrap builds its image, the plug-in is compiled for its QEMU
 	mmdebstrap arch-test e2fsprogs xz-utils zstd libglib2.0-dev ca-certificates debian-archive-keyring
