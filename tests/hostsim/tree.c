@@ -54,6 +54,7 @@ static struct node *walk(struct sim *s, const char *path, bool make)
 	return n;
 }
 
+static const char *make_path(char path[SIM_PATH_MAX], const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 static const char *make_path(char path[SIM_PATH_MAX], const char *fmt, va_list ap)
 {
 	if (vsnprintf(path, SIM_PATH_MAX, fmt, ap) >= SIM_PATH_MAX) {
