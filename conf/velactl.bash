@@ -8,7 +8,7 @@ _velactl()
 	case $prev in
 	-o | --output) mapfile -t COMPREPLY < <(compgen -W 'json text' -- "$cur"); return ;;
 	--max-path) mapfile -t COMPREPLY < <(compgen -W 'PIX PXB PHB NODE SYS' -- "$cur"); return ;;
-	--root | --host | --conf | --socket | --file | -f | --kernel | --initrd | --disk)
+	--root | --host | --conf | --socket | --file | -f | --svg | --dot | --kernel | --initrd | --disk)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return ;;
 	esac

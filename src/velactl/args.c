@@ -15,6 +15,7 @@
 enum kind {
 	FLAG,    /* bool at offset */
 	TEXT,    /* const char * at offset */
+	MAYBE,   /* the same; only --name=VALUE gives one, else it is "" */
 	SECONDS, /* uint64_t at offset */
 	FORMAT,  /* -o */
 	/* members of the request, by key */
@@ -59,6 +60,8 @@ static const struct option options[] = {
 	{ "matrix", 'm', NULL, FLAG, CTL_TOPO, AT(matrix), NULL, NULL, "paths between GPUs, NICs and NVMe drives" },
 	{ "all", 'a', NULL, FLAG, CTL_TOPO, AT(all), NULL, NULL, "every function: each VF, empty ports, other" },
 	{ "numeric", 'n', NULL, FLAG, CTL_TOPO, AT(numeric), NULL, NULL, "vendor and device numbers, no names" },
+	{ "svg", 0, "FILE", TEXT, CTL_TOPO, AT(svg), NULL, NULL, "a picture into FILE, - is standard output" },
+	{ "dot", 0, "[FILE]", MAYBE, CTL_TOPO, AT(dot), NULL, NULL, "the same for graphviz's dot" },
 	{ "no-wait", 0, NULL, FLAG, CTL_START, AT(no_wait), NULL, NULL, "do not wait for the operation" },
 	{ "timeout", 0, "SEC", SECONDS, CTL_WAIT, AT(timeout), NULL, NULL, "stop waiting after this long (default 600)" },
 	{ "root", 0, "DIR", TEXT, CTL_READ, AT(root), NULL, NULL, "read the machine below DIR, / is this one; no velad" },
@@ -158,6 +161,9 @@ static int set(struct ctl_args *a, const struct option *o, const char *text, str
 			return error_set(err, -EINVAL, "--%s needs a %s, it is empty", o->name, o->value);
 		*(const char **)at = text;
 		return 0;
+	case MAYBE:
+		*(const char **)at = text;
+		return 0;
 	case SECONDS:
 		if (parse_uint(at, text, 10, UINT32_MAX) < 0)
 			return error_set(err, -EINVAL, "--%s: \"%.40s\" is not a number of seconds", o->name, text);
@@ -226,6 +232,8 @@ static int option_at(struct ctl_args *a, int argc, char *const *argv, int *i, st
 	}
 	if (is_long && *value == '=')
 		value++;
+	else if (o->kind == MAYBE)
+		value = "";
 	else if (!*value && *i + 1 < argc)
 		value = argv[++*i];
 	else if (!*value)

@@ -28,7 +28,8 @@ struct ctl_args {
 	const char *word[CTL_WORDS_MAX]; /* what is no option, the verb first; borrowed from argv, as all below */
 	size_t      nwords;
 	bool        json, help, version, all, matrix, numeric, xml, no_wait;
-	const char *root, *host, *conf, *socket, *file;
+	const char *root, *host, *conf, *socket, *file, *svg;
+	const char *dot; /* "": --dot without a FILE */
 	uint64_t    timeout; /* seconds */
 	struct json_object *request; /* owned; what request flags were given; NULL: none */
 	uint64_t    seen;    /* bit i: option i of the table was given */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* velactl topo: the topology as a tree or a matrix, and below it what is wrong with the machine. */
+/* velactl topo: the topology as a tree or a matrix, and below it what is wrong with the machine; or a picture. */
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdlib.h>
@@ -8,9 +8,13 @@
 #include "base/json.h"
 #include "velactl/ctl.h"
 #include "velactl/doc.h"
+#include "velactl/dot.h"
 #include "velactl/matrix.h"
 #include "velactl/names.h"
+#include "velactl/picture.h"
+#include "velactl/save.h"
 #include "velactl/source.h"
+#include "velactl/svg.h"
 #include "velactl/table.h"
 #include "velactl/tree.h"
 
@@ -103,32 +107,87 @@ void ctl_findings_write(struct ctl_out *out, json_object *doc)
 	}
 }
 
+/* The picture as text; the caller frees. */
+static int draw(char **ret, struct ctl_picture *p, bool svg, struct error *err)
+{
+	struct sbuf dot = { 0 };
+
+	if (svg)
+		return ctl_layout(p, err) < 0 ? err->code : ctl_svg_write(ret, p, err);
+	ctl_dot_write(&dot, p);
+	*ret = sbuf_steal(&dot);
+	return *ret ? 0 : error_set(err, -ENOMEM, "no memory for a picture");
+}
+
+static int write_picture(struct ctl *c, json_object *doc, struct ctl_names *names, const char *file, struct error *err)
+{
+	autofree char *text = NULL;
+	struct ctl_picture p;
+	int r = ctl_picture_build(&p, doc, c->args.all, names, err);
+
+	if (r < 0)
+		return r;
+	r = draw(&text, &p, c->args.svg, err);
+	ctl_picture_done(&p);
+	if (r < 0)
+		return r;
+	if (strcmp(file, "-") != 0)
+		return ctl_save(file, text, strlen(text), err);
+	sbuf_add(&c->out.text, text);
+	return 0;
+}
+
+static int write_text(struct ctl *c, json_object *doc, struct ctl_names *names, struct error *err)
+{
+	struct ctl_tree tree;
+	int r;
+
+	if (c->args.matrix)
+		return ctl_matrix_write(&c->out, doc, names, err);
+	r = ctl_tree_build(&tree, doc, c->args.all, err);
+	if (r == 0) {
+		r = write_tree(&c->out, &tree, names, err);
+		ctl_tree_done(&tree);
+	}
+	return r;
+}
+
+/* *ret: the picture's file, NULL for none. The word is the FILE of a --dot that has none of its own. */
+static int picture_file(const char **ret, const struct ctl_args *a, const char *word, struct error *err)
+{
+	const char *dot = a->dot && !*a->dot ? (word ? word : "-") : a->dot;
+
+	if (word && dot != word)
+		return error_set(err, -EINVAL, "topo: too many arguments at \"%.40s\"; only --dot takes one", word);
+	if (word && !*word)
+		return error_set(err, -EINVAL, "--dot needs a FILE, it is empty");
+	if (a->svg && dot)
+		return error_set(err, -EINVAL, "--svg and --dot are two pictures; say one of them");
+	*ret = a->svg ? a->svg : dot;
+	if (*ret && (a->matrix || a->json))
+		return error_set(err, -EINVAL, "%s is no picture; say it without --%s", a->json ? "-o json" : "--matrix",
+				 a->svg ? "svg" : "dot");
+	return 0;
+}
+
 enum ctl_exit ctl_topo(struct ctl *c, char const *const *arg, size_t n)
 {
 	auto_(ctl_names_free) struct ctl_names *names = c->args.numeric ? NULL : ctl_names_new();
 	auto_(json_object_put) json_object *doc = NULL;
 	struct error err = ERROR_INIT;
-	struct ctl_tree tree;
+	const char *file = NULL;
 	int r;
 
-	(void)arg, (void)n; /* it takes none */
-	if (ctl_source_topology(&doc, c, &err) < 0)
+	if (picture_file(&file, &c->args, n ? arg[0] : NULL, &err) < 0 || ctl_source_topology(&doc, c, &err) < 0)
 		return ctl_fail(c, &err);
 	if (c->args.json) {
 		ctl_out_json(&c->out, doc);
 		return CTL_OK;
 	}
-	if (c->args.matrix) {
-		r = ctl_matrix_write(&c->out, doc, names, &err);
-	} else {
-		r = ctl_tree_build(&tree, doc, c->args.all, &err);
-		if (r == 0) {
-			r = write_tree(&c->out, &tree, names, &err);
-			ctl_tree_done(&tree);
-		}
-	}
+	r = file ? write_picture(c, doc, names, file, &err) : write_text(c, doc, names, &err);
 	if (r < 0)
 		return ctl_fail(c, &err);
-	ctl_findings_write(&c->out, doc);
+	if (!file)
+		ctl_findings_write(&c->out, doc);
 	return CTL_OK;
 }

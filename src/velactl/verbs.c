@@ -8,8 +8,8 @@
 #include "velactl/ctl.h"
 
 const struct ctl_verb ctl_verbs[] = {
-	{ "topo", "[-m] [--all]", CTL_READ | CTL_TOPO, 0, 0, ctl_topo,
-	  "GPUs, NICs and switches as a tree, or as a matrix of paths" },
+	{ "topo", "[--all] [-m | --svg FILE | --dot [FILE]]", CTL_READ | CTL_TOPO, 0, 1, ctl_topo,
+	  "GPUs, NICs and switches: a tree, a matrix of paths, a picture" },
 	{ "plan", "[NAME] [FLAGS | --file FILE] [--xml]", CTL_READ | CTL_PLAN | CTL_REQUEST, 0, 1, ctl_plan,
 	  "what a guest would get, and every step to it; changes nothing" },
 	{ "create", "NAME [FLAGS | --file FILE]", CTL_REQUEST | CTL_START | CTL_WAIT, 0, 1, ctl_create,

@@ -147,6 +147,43 @@ cp "$dir/out" "$dir/dump.txt"
 check 'a dump of a dump is the same host' cmp "$dir/a" "$dir/b"
 
 # ---- output
+# ---- pictures
+says 2 'topo: too many arguments at "x"; only --dot takes one' topo x --host "$host"
+says 2 'topo: too many arguments at "y"; only --dot takes one' topo --dot=x y --host "$host"
+says 2 '--svg and --dot are two pictures; say one of them' topo --svg a --dot b --host "$host"
+says 2 '--matrix is no picture; say it without --svg' topo -m --svg a --host "$host"
+says 2 '-o json is no picture; say it without --dot' topo -o json --dot --host "$host"
+says 2 '--svg needs a value: --svg FILE' topo --host "$host" --svg
+says 1 "cannot write $dir/no/a.svg: No such file or directory" topo --svg "$dir/no/a.svg" --host "$host"
+says 1 "cannot write $dir: Is a directory" topo --svg "$dir" --host "$host"
+says 1 'cannot write /dev/full: No space left on device' topo --svg /dev/full --host "$host"
+gives 0 '>GPU7<' topo --svg - --host "$host"
+cp "$dir/out" "$dir/want.svg"
+gives 0 'label="32GT/s x16"' topo --dot --host "$host"
+cp "$dir/out" "$dir/want.dot"
+ln -s a.svg "$dir/link.svg"
+(umask 027; "$velactl" topo --svg "$dir/a.svg" --host "$host")
+check 'a new file has the mode that umask leaves' test "$(stat -c %a "$dir/a.svg")" = 640
+echo old >"$dir/a.svg"
+run topo --svg "$dir/link.svg" --host "$host"
+check 'a link stays, its file is replaced, nothing is left beside it' \
+	eval '((rc == 0)) && [[ -L $dir/link.svg && ! -s $dir/out && ! -s $dir/err ]] && cmp "$dir/a.svg" "$dir/want.svg" &&
+		[[ -z $(find "$dir" -name "*.svg.*") ]]'
+for form in "--dot $dir/a.dot" "--dot=$dir/a.dot"; do
+	rm -f "$dir/a.dot"
+	# shellcheck disable=SC2086 # two words
+	run topo $form --host "$host"
+	check "topo ${form%%"$dir"*}FILE" cmp "$dir/a.dot" "$dir/want.dot"
+done
+for args in '' --all; do
+	# shellcheck disable=SC2086 # none or one word
+	check "topo --svg $args is XML" xmllint --noout <("$velactl" topo --svg - $args --host "$host")
+	if command -v dot >/dev/null; then # graphviz is not among what make deps installs
+		# shellcheck disable=SC2086
+		check "topo --dot $args is DOT" eval '! "$velactl" topo --dot $args --host "$host" | dot -Tsvg 2>&1 >/dev/null | grep .'
+	fi
+done
+
 run topo --host "$host"
 check 'no escape sequences when it is no terminal' eval '! grep -q "$(printf "\033")" "$dir/out"'
 check 'no blanks at the ends of lines' eval '! grep -q " $" "$dir/out"'
