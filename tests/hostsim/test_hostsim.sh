@@ -131,8 +131,10 @@ start_velad
 put '' "$sim/log"
 out=$(create one)
 is "create: 2 GPUs, 2 VFs" "running" "$(state one)"
-(($(state one | wc -l) == 1)) && [[ $(state one) == running ]] || echo "$out" | sed 's/^/#   /'
+[[ $(state one) == running ]] || sed 's/^/#   /' <<<"$out"
 n=$(writes)
+is "it took writes to do so, all in the log" "$n" "$(cat "$sim/log" | grep -c ' ok$')"
+if ((n < 8)); then not_ok "create writes at least 8 times" "$n"; exit 1; fi # or the loops below would show nothing
 is "drivers and VFs as ordered" "vfio-pci vfio-pci vfio-pci vfio-pci 8 8" "$(for d in $gpu $vf 0000:3b:00.0 0000:3c:00.1; do
 	driver $d; done | xargs) $(cat $sys/devices/{$pf,0000:3c:00.0}/sriov_numvfs | xargs)"
 out=$(create two)
@@ -192,6 +194,7 @@ for ((k = 0; k < n; k++)); do
 		[[ $now == failed || $now == running ]] && break
 		sleep 0.01
 	done
+	[[ $now == failed || $now == running ]] || bad+="write $k ($line): it is \"$now\""$'\n'
 	if [[ $now != running ]]; then
 		diff=$(host_differs) || bad+="write $k ($line): \"$now\", the host differs: $diff"$'\n'
 	fi
