@@ -8,7 +8,7 @@ packages=(
 	gcc make pkg-config libc6-dev libjson-c-dev libxml2-dev libsystemd-dev libmicrohttpd-dev libsqlite3-dev
 	libinih-dev libsmartcols-dev libkmod-dev libvirt-dev libpci-dev pci.ids libcurl4-gnutls-dev
 	# unit tests
-	libcmocka-dev python3 libxml2-utils libvirt-clients diffutils util-linux
+	libcmocka-dev python3 libxml2-utils libvirt-clients graphviz diffutils util-linux
 	libfuse3-dev fuse3 # tests/hostsim
 	# lint and fuzz (make lint, make fuzz)
 	# the emulated GPU host: mmdebstrap builds its image, the plug-in is compiled for its QEMU

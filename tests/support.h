@@ -32,8 +32,7 @@ static inline struct host_kinds test_kinds(void)
 	struct conf conf;
 
 	assert_int_equal(conf_load(&conf, TEST_SOURCE "/conf/velad.conf", &err), 0);
-	for (size_t i = 0; i < conf.nkinds; i++)
-		assert_int_equal(host_kinds_add(&k, conf.kind[i].key, conf.kind[i].patterns, &err), 0);
+	assert_int_equal(host_kinds_load(&k, &conf, &err), 0);
 	assert_int_equal(host_kinds_add(&k, "nic", "8086:10c9:0200", &err), 0);
 	conf_done(&conf);
 	return k;

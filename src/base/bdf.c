@@ -75,3 +75,11 @@ bool bdf_add(struct bdf *ret, struct bdf b, uint32_t offset)
 	*ret = (struct bdf){ .domain = b.domain, .bus = (uint8_t)(rid >> 8), .devfn = (uint8_t)rid };
 	return true;
 }
+
+bool bdf_in(const struct bdf *list, size_t n, struct bdf b)
+{
+	for (size_t i = 0; i < n; i++)
+		if (bdf_eq(list[i], b))
+			return true;
+	return false;
+}

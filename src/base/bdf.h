@@ -3,6 +3,7 @@
 /* bdf — the name of one PCI function: dddd:bb:dd.f. */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct bdf {
@@ -21,6 +22,8 @@ const char *bdf_text(char buf[BDF_TEXT_MAX], struct bdf b); /* returns buf; "-" 
 int         bdf_cmp(struct bdf a, struct bdf b);            /* by domain, bus, device, function */
 bool        bdf_add(struct bdf *ret, struct bdf b, uint32_t offset); /* routing id + offset; false if it leaves the domain */
 
+bool        bdf_in(const struct bdf *list, size_t n, struct bdf b);
+
 static inline bool bdf_eq(struct bdf a, struct bdf b)
 {
 	return bdf_cmp(a, b) == 0;
@@ -34,6 +37,12 @@ static inline bool bdf_is_none(struct bdf b)
 static inline unsigned bdf_device(struct bdf b)
 {
 	return b.devfn >> 3;
+}
+
+/* Functions of one device. Not for VFs: with ARI their device number means nothing (PCIe 9.2.1.2). */
+static inline bool bdf_same_device(struct bdf a, struct bdf b)
+{
+	return a.domain == b.domain && a.bus == b.bus && bdf_device(a) == bdf_device(b);
 }
 
 static inline unsigned bdf_function(struct bdf b)

@@ -5,6 +5,7 @@
 #include "guest/guest.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -395,4 +396,26 @@ int guest_domain_xml(char **ret, const struct plan *plan, const struct plan_requ
 	xml_done(&d.xml);
 	guest_layout_done(&d.layout);
 	return r;
+}
+
+int guest_plan_xml(struct plan *plan, const struct plan_request *request, const struct topo *topo,
+		   const char *type, const char *uuid, const char *console_dir, struct error *err)
+{
+	const char *name = *request->name ? request->name : "unnamed";
+	const struct guest_env env = {
+		.name = name,
+		.uuid = uuid ? uuid : "00000000-0000-0000-0000-000000000000",
+		.type = type ? type : topo_inventory(topo)->kvm ? "kvm" : "qemu",
+		.console = arena_printf(&plan->arena, "%s/%s.log", console_dir, name),
+	};
+	autofree char *xml = NULL;
+	int r;
+
+	if (!env.console)
+		return error_set(err, -ENOMEM, "no memory for the domain XML");
+	r = guest_domain_xml(&xml, plan, request, topo, &env, err);
+	if (r < 0)
+		return r;
+	plan->domain_xml = arena_strdup(&plan->arena, xml);
+	return plan->domain_xml ? 0 : error_set(err, -ENOMEM, "no memory for the domain XML");
 }

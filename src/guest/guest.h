@@ -22,3 +22,9 @@ struct guest_env {
  * control characters, which XML cannot carry. */
 int guest_domain_xml(char **ret, const struct plan *plan, const struct plan_request *request,
 		     const struct topo *topo, const struct guest_env *env, struct error *err);
+
+/* Sets plan->domain_xml as both programs do: the domain has the instance's name, its console is logged to
+ * console_dir/NAME.log. type NULL: what the host looks able to start. uuid NULL: of a dry run, all zeros,
+ * so that a plan is the same each time. */
+int guest_plan_xml(struct plan *plan, const struct plan_request *request, const struct topo *topo,
+		   const char *type, const char *uuid, const char *console_dir, struct error *err);

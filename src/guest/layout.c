@@ -79,8 +79,7 @@ static int collect(struct guest_layout *l, const struct plan *p, const struct to
 /* VFs are never functions of a shared slot: with ARI their function number means nothing (SR-IOV 2.1.2). */
 static bool same_slot(const struct guest_device *a, const struct guest_device *b)
 {
-	return !a->is_vf && !b->is_vf && a->bdf.domain == b->bdf.domain && a->bdf.bus == b->bdf.bus &&
-	       bdf_device(a->bdf) == bdf_device(b->bdf);
+	return !a->is_vf && !b->is_vf && bdf_same_device(a->bdf, b->bdf);
 }
 
 /* One host switch is one guest switch: firmware that gives its devices different nodes, or some none,

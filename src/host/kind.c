@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/conf.h"
 #include "base/error.h"
 #include "base/parse.h"
 #include "base/strtab.h"
@@ -19,6 +20,11 @@ static const char *const kind_names[HOST_KIND_MAX_] = {
 const char *host_kind_text(enum host_kind k)
 {
 	return strtab_text(kind_names, HOST_KIND_MAX_, (int)k);
+}
+
+bool host_kind_is_bridge(enum host_kind k)
+{
+	return k == HOST_USP || k == HOST_DSP || k == HOST_ROOT_PORT || k == HOST_BRIDGE;
 }
 
 int host_kind_parse(const char *text)
@@ -101,6 +107,17 @@ int host_kinds_add(struct host_kinds *k, const char *key, const char *patterns, 
 		k->n++;
 		p += n;
 		p += strspn(p, " \t");
+	}
+	return 0;
+}
+
+int host_kinds_load(struct host_kinds *k, const struct conf *conf, struct error *err)
+{
+	for (size_t i = 0; i < conf->nkinds; i++) {
+		const struct conf_kind *line = &conf->kind[i];
+
+		if (host_kinds_add(k, line->key, line->patterns, err) < 0)
+			return error_prefix(err, "%s", line->where);
 	}
 	return 0;
 }

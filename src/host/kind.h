@@ -22,6 +22,7 @@ enum host_kind {
 };
 
 const char *host_kind_text(enum host_kind k);
+bool        host_kind_is_bridge(enum host_kind k); /* has a bus below it: ports and plain bridges */
 int         host_kind_parse(const char *text); /* -1 if it is none */
 
 struct host_id {
@@ -43,10 +44,13 @@ struct host_kinds {
 	size_t                n;
 };
 
+struct conf;
 struct error;
 
 /* Appends the blank-separated patterns of one conf value; an empty value forgets the kind's patterns so
  * far. key is gpu, nvswitch, nic or nvme. -EINVAL names the pattern. */
 int host_kinds_add(struct host_kinds *k, const char *key, const char *patterns, struct error *err);
+/* All of a configuration's [kinds]; the error names the line. */
+int host_kinds_load(struct host_kinds *k, const struct conf *conf, struct error *err);
 /* The first rule that matches, or HOST_OTHER. */
 enum host_kind host_kinds_match(const struct host_kinds *k, struct host_id id);

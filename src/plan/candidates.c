@@ -15,24 +15,6 @@ const char *place_owner(const struct place *p, struct bdf bdf)
 	return NULL;
 }
 
-static bool listed(const struct bdf *list, size_t n, struct bdf b)
-{
-	for (size_t i = 0; i < n; i++)
-		if (bdf_eq(list[i], b))
-			return true;
-	return false;
-}
-
-static bool same_device(struct bdf a, struct bdf b)
-{
-	return a.domain == b.domain && a.bus == b.bus && bdf_device(a) == bdf_device(b);
-}
-
-static bool is_bridge(enum host_kind k)
-{
-	return k == HOST_USP || k == HOST_DSP || k == HOST_ROOT_PORT || k == HOST_BRIDGE;
-}
-
 const struct host_function *place_group_stranger(const struct place *p, const struct host_function *fn)
 {
 	const struct inventory *inv = topo_inventory(p->in->topo);
@@ -40,8 +22,8 @@ const struct host_function *place_group_stranger(const struct place *p, const st
 	for (size_t i = 0; i < inv->nfn; i++) {
 		const struct host_function *o = &inv->fn[i];
 
-		if (o->iommu_group == fn->iommu_group && o != fn && !is_bridge(o->kind) &&
-		    (fn->is_vf || o->is_vf || !same_device(o->bdf, fn->bdf)))
+		if (o->iommu_group == fn->iommu_group && o != fn && !host_kind_is_bridge(o->kind) &&
+		    (fn->is_vf || o->is_vf || !bdf_same_device(o->bdf, fn->bdf)))
 			return o;
 	}
 	return NULL;
@@ -55,7 +37,7 @@ static bool usable(struct place *p, const struct host_function *fn, const char *
 	const char *owner = place_owner(p, fn->bdf);
 	char text[BDF_TEXT_MAX];
 
-	if (listed(req->exclude, req->nexclude, fn->bdf)) {
+	if (bdf_in(req->exclude, req->nexclude, fn->bdf)) {
 		place_reason(p->plan, "device.excluded", fn->bdf, "a device that is not excluded", "the request excludes it");
 	} else if (owner) {
 		place_reason(p->plan, "device.taken", fn->bdf, "a free device", "%s is held by %s", what, owner);
@@ -134,7 +116,7 @@ static void future_vfs(struct place *p, struct place_nic *nic, const struct host
 		uint32_t off = pf->cap.sriov.offset + (uint32_t)n * pf->cap.sriov.stride;
 		struct bdf at;
 
-		if (!bdf_add(&at, pf->bdf, off) || place_owner(p, at) || listed(req->exclude, req->nexclude, at))
+		if (!bdf_add(&at, pf->bdf, off) || place_owner(p, at) || bdf_in(req->exclude, req->nexclude, at))
 			continue;
 		nic->vf[nic->nvfs] = at;
 		nic->index[nic->nvfs++] = n;

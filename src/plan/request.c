@@ -57,9 +57,8 @@ static int read_list(struct bdf *list, size_t *n, json_object *array, const char
 		if (!bdf_parse(&b, text))
 			return error_set(err, -EINVAL,
 					 "request.%s has \"%.40s\", which is no PCI address; say 0000:4c:00.0", key, text);
-		for (size_t j = 0; j < *n; j++)
-			if (bdf_eq(list[j], b))
-				return error_set(err, -EINVAL, "request.%s names %s twice", key, text);
+		if (bdf_in(list, *n, b))
+			return error_set(err, -EINVAL, "request.%s names %s twice", key, text);
 		list[(*n)++] = b;
 	}
 	return 0;
@@ -103,10 +102,9 @@ static int check_whole(const struct plan_request *r, struct error *err)
 	if ((*r->initrd || *r->cmdline) && !*r->kernel)
 		return error_set(err, -EINVAL, "request.boot has initrd or cmdline but no kernel");
 	for (size_t i = 0; i < r->nrequire; i++)
-		for (size_t j = 0; j < r->nexclude; j++)
-			if (bdf_eq(r->require[i], r->exclude[j]))
-				return error_set(err, -EINVAL, "request both requires and excludes %s",
-						 bdf_text(text, r->require[i]));
+		if (bdf_in(r->exclude, r->nexclude, r->require[i]))
+			return error_set(err, -EINVAL, "request both requires and excludes %s",
+					 bdf_text(text, r->require[i]));
 	return 0;
 }
 

@@ -26,14 +26,6 @@ static int compare(const struct place_choice *a, const struct place_choice *b)
 	return 0;
 }
 
-static bool in_list(const struct plan_request *req, struct bdf b)
-{
-	for (size_t i = 0; i < req->nrequire; i++)
-		if (bdf_eq(req->require[i], b))
-			return true;
-	return false;
-}
-
 static bool chosen_vf(const struct place *p, const struct place_choice *c, struct bdf b)
 {
 	uint16_t next[PLACE_NICS_MAX] = { 0 };
@@ -54,7 +46,7 @@ static bool has_required(const struct place *p, const struct place_choice *c)
 	size_t n = 0;
 
 	for (uint32_t g = 0; g < c->ngpus; g++)
-		n += in_list(req, topo_at(p->in->topo, p->gpu[c->gpu[g]].node)->fn->bdf);
+		n += bdf_in(req->require, req->nrequire, topo_at(p->in->topo, p->gpu[c->gpu[g]].node)->fn->bdf);
 	for (size_t i = 0; i < req->nrequire && n < req->nrequire; i++)
 		n += chosen_vf(p, c, req->require[i]);
 	return n == req->nrequire;

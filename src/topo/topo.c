@@ -56,6 +56,12 @@ struct topo *topo_unref(struct topo *t)
 	return NULL;
 }
 
+void topo_number(struct topo *t, uint64_t generation)
+{
+	assert(t->refs == 1);
+	t->generation = generation;
+}
+
 uint64_t topo_generation(const struct topo *t)
 {
 	return t->generation;
@@ -121,11 +127,6 @@ static int cut_loops(struct topo *t)
 	return r;
 }
 
-static bool is_bridge(const struct host_function *fn)
-{
-	return fn->kind == HOST_BRIDGE || fn->kind == HOST_USP || fn->kind == HOST_DSP || fn->kind == HOST_ROOT_PORT;
-}
-
 /* The top of a switch. Without its PCIe capability (config space is for root only beyond 64 bytes) the shape
  * tells: below a root port, ports come as upstream, downstream, upstream, ... (PCIe 1.3.3), and only an
  * upstream port has bridges below it on an odd level; a bridge to conventional PCI has none. */
@@ -133,10 +134,10 @@ static bool is_switch_top(const struct topo *t, const struct topo_node *node)
 {
 	if (node->fn->kind == HOST_USP)
 		return true;
-	if (node->fn->cap.pcie != HOST_UNKNOWN || !is_bridge(node->fn) || node->depth % 2 == 0)
+	if (node->fn->cap.pcie != HOST_UNKNOWN || !host_kind_is_bridge(node->fn->kind) || node->depth % 2 == 0)
 		return false;
 	for (uint32_t c = node->first_child; c != TOPO_NONE; c = t->node[c].next_sibling)
-		if (is_bridge(t->node[c].fn))
+		if (host_kind_is_bridge(t->node[c].fn->kind))
 			return true;
 	return false;
 }
@@ -223,14 +224,14 @@ static uint32_t common_bridge(const struct topo *t, uint32_t a, uint32_t b)
 	return a;
 }
 
-/* Switches on the way from `from` up to `top`, that one included or not. */
-static unsigned switches_up(const struct topo *t, uint32_t from, uint32_t top, bool with_top)
+/* Switches above i, as far up as `top` or, without it, as what is below it. */
+static unsigned switches_up(const struct topo *t, uint32_t i, uint32_t top, bool with_top)
 {
 	unsigned n = 0;
 
-	for (uint32_t i = t->node[from].parent; i != top; i = t->node[i].parent)
-		n += is_switch_top(t, &t->node[i]);
-	return n + (with_top && is_switch_top(t, &t->node[top]));
+	for (i = t->node[i].usp; i != TOPO_NONE && t->node[i].depth > t->node[top].depth; i = t->node[i].usp)
+		n++;
+	return n + (with_top && i == top);
 }
 
 static enum topo_class across_hosts(const struct topo *t, const struct host_function *a, const struct host_function *b)

@@ -40,6 +40,8 @@ struct topo_node {
 
 /* Takes inv over on success. */
 int topo_build(struct topo **ret, struct inventory *inv, uint64_t generation, struct error *err);
+/* Before anybody else has a reference: the number it is known by. */
+void         topo_number(struct topo *t, uint64_t generation);
 struct topo *topo_ref(struct topo *t);
 struct topo *topo_unref(struct topo *t); /* NULL is fine; returns NULL; thread-safe */
 AUTO_DEFINE(struct topo *, topo_unref);

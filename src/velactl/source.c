@@ -13,8 +13,6 @@
 #include "topo/topo.h"
 #include "velactl/ctl.h"
 
-#define NO_UUID "00000000-0000-0000-0000-000000000000" /* a dry run is the same each time */
-
 static bool offline(const struct ctl *c)
 {
 	return c->args.root || c->args.host;
@@ -51,14 +49,7 @@ static int read_kinds(struct host_kinds *ret, struct ctl *c, struct error *err)
 {
 	int r = ctl_conf(c, err);
 
-	for (size_t i = 0; r == 0 && i < c->conf.nkinds; i++) {
-		const struct conf_kind *k = &c->conf.kind[i];
-
-		r = host_kinds_add(ret, k->key, k->patterns, err);
-		if (r < 0)
-			return error_prefix(err, "%s", k->where);
-	}
-	return r;
+	return r < 0 ? r : host_kinds_load(ret, &c->conf, err);
 }
 
 static int read_topo(struct topo **ret, struct ctl *c, struct error *err)
@@ -111,25 +102,6 @@ int ctl_source_host(json_object **ret, struct ctl *c, struct error *err)
 	return r < 0 ? r : rendered(ret, topo_host_json(t), err);
 }
 
-/* The domain XML of a dry run, as velad writes it (velad/methods.c). */
-static int add_xml(struct plan *plan, struct ctl *c, const struct plan_request *req, const struct topo *t,
-		   struct error *err)
-{
-	const char *name = *req->name ? req->name : "unnamed";
-	const char *type = topo_inventory(t)->kvm ? "kvm" : "qemu";
-	autofree char *xml = NULL;
-	char console[512];
-	const struct guest_env env = { .name = name, .uuid = NO_UUID, .type = type, .console = console };
-	int r;
-
-	(void)snprintf(console, sizeof(console), "%s/%s.log", c->conf.console_dir, name);
-	r = guest_domain_xml(&xml, plan, req, t, &env, err);
-	if (r < 0)
-		return r;
-	plan->domain_xml = arena_strdup(&plan->arena, xml);
-	return plan->domain_xml ? 0 : error_set(err, -ENOMEM, "no memory for the domain XML");
-}
-
 int ctl_source_plan(json_object **ret, struct ctl *c, const struct plan_request *req, json_object *body,
 		    struct error *err)
 {
@@ -148,7 +120,7 @@ int ctl_source_plan(json_object **ret, struct ctl *c, const struct plan_request 
 	in.policy.memory_reserve = c->conf.memory_reserve;
 	r = plan_make(&plan, &in, err);
 	if (r == 0 && plan->fits)
-		r = add_xml(plan, c, req, t, err);
+		r = guest_plan_xml(plan, req, t, NULL, NULL, c->conf.console_dir, err);
 	return r < 0 ? r : rendered(ret, plan_json(plan), err);
 }
 

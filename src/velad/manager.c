@@ -45,13 +45,13 @@ static char *topo_text(const struct topo *t)
 	return strdup(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
 }
 
-static int scan(struct topo **ret, struct manager *m, uint64_t generation, struct error *err)
+static int scan(struct topo **ret, struct manager *m, struct error *err)
 {
 	auto_(host_inventory_free) struct inventory *inv = NULL;
 	int r = host_inventory_read(&inv, m->root, &m->kinds, err);
 
 	if (r == 0)
-		r = topo_build(ret, inv, generation, err);
+		r = topo_build(ret, inv, m->topo ? topo_generation(m->topo) : 0, err);
 	if (r == 0) {
 		inv = NULL; /* the topology's now */
 		return 0;
@@ -61,53 +61,40 @@ static int scan(struct topo **ret, struct manager *m, uint64_t generation, struc
 	return error_prefix(err, "reading the host");
 }
 
-static void keep(struct manager *m, struct topo *t, char *text)
+static int number_next(struct manager *m, struct topo *fresh, struct error *err)
 {
-	topo_unref(m->topo);
-	m->topo = t;
-	free(m->topo_text);
-	m->topo_text = text;
-	m->scanned = now_usec();
-}
-
-/* Reads the host as a generation of its own. */
-static int scan_next(struct manager *m, struct error *err)
-{
-	auto_(topo_unref) struct topo *fresh = NULL;
 	uint64_t generation;
-	char *text;
 	int r = inst_generation_next(m->instances, &generation, err);
 
-	if (r == 0)
-		r = scan(&fresh, m, generation, err);
 	if (r < 0)
 		return r;
-	text = topo_text(fresh);
-	if (!text)
-		return error_set(err, -ENOMEM, "no memory for a topology");
+	topo_number(fresh, generation);
 	log_info("topology generation %llu: %zu functions, %zu findings", (unsigned long long)generation,
 		 topo_count(fresh), topo_inventory(fresh)->nfindings);
-	keep(m, steal(fresh), text);
 	return 0;
 }
 
+/* Kept also where nothing changed: memory figures are not in the text, and plans look at them. */
 int manager_rescan(struct manager *m, struct error *err)
 {
 	auto_(topo_unref) struct topo *fresh = NULL;
 	autofree char *text = NULL;
-	int r;
+	int r = scan(&fresh, m, err);
 
-	if (!m->topo)
-		return scan_next(m, err);
-	r = scan(&fresh, m, topo_generation(m->topo), err);
 	if (r < 0)
 		return r;
 	text = topo_text(fresh);
 	if (!text)
 		return error_set(err, -ENOMEM, "no memory for a topology");
-	if (strcmp(text, m->topo_text) != 0) /* once more: a topology does not change, its generation included */
-		return scan_next(m, err);
-	keep(m, steal(fresh), steal(text)); /* memory figures are not in it, and plans look at them */
+	if (!m->topo_text || strcmp(text, m->topo_text) != 0)
+		r = number_next(m, fresh, err);
+	if (r < 0)
+		return r;
+	topo_unref(m->topo);
+	m->topo = steal(fresh);
+	free(m->topo_text);
+	m->topo_text = steal(text);
+	m->scanned = now_usec();
 	return 0;
 }
 
@@ -166,12 +153,7 @@ static int load_conf(struct manager *m, const struct manager_options *opt, struc
 {
 	int r = conf_load(&m->conf, opt->conf, err);
 
-	for (size_t i = 0; r == 0 && i < m->conf.nkinds; i++) {
-		r = host_kinds_add(&m->kinds, m->conf.kind[i].key, m->conf.kind[i].patterns, err);
-		if (r < 0)
-			(void)error_prefix(err, "%s", m->conf.kind[i].where);
-	}
-	return r;
+	return r < 0 ? r : host_kinds_load(&m->kinds, &m->conf, err);
 }
 
 static int open_store(struct manager *m, const struct manager_options *opt, struct error *err)

@@ -110,32 +110,14 @@ static int make_plan(struct manager *m, struct plan **ret, const struct plan_req
 	return r;
 }
 
-static int add_domain(struct manager *m, struct plan *plan, const struct plan_request *request, const char *type,
-		      const char *uuid, struct error *err)
-{
-	char console[512];
-	const char *name = *request->name ? request->name : "unnamed";
-	struct guest_env env = { .name = name, .uuid = uuid, .type = type, .console = console };
-	autofree char *xml = NULL;
-	int r;
-
-	(void)snprintf(console, sizeof(console), "%s/%s.log", m->conf.console_dir, name);
-	r = guest_domain_xml(&xml, plan, request, m->topo, &env, err);
-	if (r < 0)
-		return r;
-	plan->domain_xml = arena_strdup(&plan->arena, xml);
-	return plan->domain_xml ? 0 : error_set(err, -ENOMEM, "no memory for the domain XML");
-}
-
 static int dry_run(struct manager *m, const struct plan_request *request, struct api_response *res, struct error *err)
 {
 	auto_(plan_free) struct plan *plan = NULL;
-	/* a dry run does not wait for libvirt, and is the same each time: no random uuid */
-	const char *type = *m->domain_type ? m->domain_type : topo_inventory(m->topo)->kvm ? "kvm" : "qemu";
+	const char *type = *m->domain_type ? m->domain_type : NULL; /* a dry run does not wait for libvirt */
 	int r = make_plan(m, &plan, request, err);
 
 	if (r == 0 && plan->fits)
-		r = add_domain(m, plan, request, type, "00000000-0000-0000-0000-000000000000", err);
+		r = guest_plan_xml(plan, request, m->topo, type, NULL, m->conf.console_dir, err);
 	return r < 0 ? r : answer(res, plan_json(plan), err);
 }
 
@@ -208,7 +190,8 @@ static int create(struct manager *m, const struct plan_request *request, struct 
 	r = sd_id128_randomize(&id);
 	if (r < 0)
 		return error_set(err, r, "cannot make a uuid: %s", strerror(-r));
-	r = add_domain(m, plan, request, m->domain_type, sd_id128_to_uuid_string(id, uuid), err);
+	r = guest_plan_xml(plan, request, m->topo, m->domain_type, sd_id128_to_uuid_string(id, uuid),
+			   m->conf.console_dir, err);
 	if (r == 0)
 		r = inst_create(m->instances, &op, request, plan, uuid, err);
 	return r < 0 ? r : answer_operation(m, res, op, err);
