@@ -34,7 +34,7 @@ fi
 echo "== SPDX"
 while read -r f; do
 	head -n 3 "$f" | grep -q 'SPDX-License-Identifier' || { echo "$f: no SPDX line"; bad=1; }
-done < <(git ls-files 'src/*' 'include/*' 'tests/*.[ch]' 'tests/*.sh' 'tests/*.py' 'tests/check' 'systemd/*' 'conf/*')
+done < <(git ls-files 'src/*' 'include/*' 'tests/*.[ch]' 'tests/*.sh' 'tests/*.py' 'tests/check' 'systemd/*' 'conf/*' ':!*LICENSE')
 
 echo "== cppcheck"
 cppcheck --quiet --std=c11 --enable=warning,portability,performance --inline-suppr --error-exitcode=1 \

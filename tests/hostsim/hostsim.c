@@ -179,12 +179,28 @@ static void hang(fuse_req_t req, unsigned seconds, unsigned cleared)
 	}
 }
 
+/* What is left of the file from off on, copied: the handle may be released, and config space written, by another
+ * thread while the answer goes out. */
+static char *slice(const struct node *n, const struct fuse_file_info *fi, size_t *size, off_t off)
+{
+	const char *from = n->type == TEXT_BYTES ? (const char *)n->bytes : (const char *)fi->fh;
+	size_t len = n->type == TEXT_BYTES ? n->len : from ? strlen(from) : 0;
+	char *copy;
+
+	len = (size_t)off < len ? len - (size_t)off : 0;
+	if (len < *size)
+		*size = len;
+	copy = malloc(*size + 1);
+	if (copy && *size)
+		memcpy(copy, from + off, *size);
+	return copy;
+}
+
 static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
 {
 	struct node *n = node_of(ino);
+	autofree char *copy = NULL;
 	char path[SIM_PATH_MAX];
-	const char *from = (const char *)fi->fh;
-	size_t len = from ? strlen(from) : 0;
 	unsigned seconds = 0, cleared;
 	int r;
 
@@ -193,19 +209,13 @@ static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, stru
 	cleared = host.sim.cleared;
 	if (n->dead)
 		r = -ENODEV;
+	copy = r == 0 ? slice(n, fi, &size, off) : NULL;
 	(void)pthread_mutex_unlock(&host.lock);
 	if (seconds)
 		hang(req, seconds, cleared);
-	if (n->type == TEXT_BYTES) {
-		from = (const char *)n->bytes; /* a torn read is as likely on the machine */
-		len = n->len;
-	}
-	if (r < 0)
-		(void)fuse_reply_err(req, -r);
-	else if ((size_t)off >= len)
-		(void)fuse_reply_buf(req, NULL, 0);
-	else
-		(void)fuse_reply_buf(req, from + off, len - (size_t)off < size ? len - (size_t)off : size);
+	if (r == 0 && !copy)
+		r = -ENOMEM;
+	(void)(r < 0 ? fuse_reply_err(req, -r) : fuse_reply_buf(req, copy, size));
 }
 
 /* A hang comes after the effect: who is killed then has done the write, but does not know it. */
