@@ -17,6 +17,8 @@
 
 struct error;
 
+#define HOST_VF_UNNUMBERED UINT16_MAX /* a PF has 65,535 VFs at most */
+
 struct host_bar {
 	uint64_t start, size; /* size 0: not there */
 	uint64_t flags;       /* IORESOURCE_* (linux/ioport.h): 0x200 memory, 0x2000 prefetch, 0x100000 64-bit */
@@ -33,14 +35,14 @@ struct host_function {
 	int             numa_node;   /* -1 unknown */
 	int             iommu_group; /* -1 there is none */
 	const char     *driver;          /* "" none */
-	const char     *driver_override; /* "" none */
-	const char     *reset_methods;   /* "flr bus"; "" none or unknown */
+	const char     *driver_override; /* "" none; of a VF: not read */
+	const char     *reset_methods;   /* "flr bus"; "" none or unknown; of a VF: not read */
 	struct host_bar bar[6];
 	struct pcicap   cap;
 	struct pcicap_link link_cap, link_now; /* from config, else from sysfs */
 	bool            is_vf;
 	struct bdf      pf;       /* of a VF */
-	uint16_t        vf_index; /* of a VF */
+	uint16_t        vf_index; /* of a VF; HOST_VF_UNNUMBERED: not known */
 	bool            numvfs_known;
 	uint16_t        numvfs;   /* of a PF: VFs that exist now (sriov_numvfs) */
 };

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Reads the PCI functions. One readlink of sys/bus/pci/devices/X gives a function's whole chain of
  * ancestors; `uevent` gives ids, class and driver in one read, right also for VFs, whose config space
- * answers ffff for the ids (PCIe 9.3.4.1). The config space of VFs is not touched. */
-#include <ctype.h>
+ * answers ffff for the ids (PCIe 9.3.4.1). The config space of VFs is not touched.
+ *
+ * VFs are most of a big host's functions, so they cost two files: `uevent` and `iommu_group`. The rest is the
+ * PF's, by the kernel's own arithmetic (drivers/pci/iov.c): name, index, BARs. */
 #include <errno.h>
 #include <linux/pci_regs.h>
 #include <stdio.h>
@@ -11,15 +13,36 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "host/attr.h"
 #include "host/read.h"
 
 #define FUNCTIONS_MAX (1u << 20)
 #define ATTR_MAX      4096
 
+#define ROWS          13 /* of `resource`: six BARs, the ROM, six VF BARs */
+#define RANGES_MAX    512 /* every function is looked for in each; the VFs of more PFs are read one by one */
+#define VF_ROW        7  /* PCI_IOV_RESOURCES */
+
+/* A PF whose first and last virtfn links lie where its First VF Offset and VF Stride say. */
+struct pf_range {
+	struct pf_range            *next;
+	const struct host_function *pf;  /* while functions are being read; sorting moves them */
+	struct bdf                  bdf; /* the PF's */
+	int                         dir; /* length of the directory's name in pf->path, where its VFs are too */
+	bool                        bars_known;
+	struct host_bar             bar[6]; /* of VF 0 */
+};
+
 struct reader {
 	struct inventory        *inv;
 	struct host_root        *root;
 	const struct host_kinds *kinds;
+	bool                     bus_plain; /* no link in "sys/bus/pci/devices" */
+	bool                     plain;     /* nor in the path of the function being read */
+	struct pf_range         *range;     /* newest first: VFs follow their PF */
+	size_t                   nranges;
+	struct host_bar          row[ROWS]; /* `resource` of the function being read */
+	size_t                   nrows;
 	size_t                   config_short; /* functions whose config ends after the header (not root) */
 };
 
@@ -28,32 +51,6 @@ static const char *text_in(struct reader *rd, const char *s)
 	const char *p = s && *s ? arena_strdup(&rd->inv->arena, s) : "";
 
 	return p ? p : "";
-}
-
-static const char *last_part(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
-/* "../../../devices/pci0000:15/..." seen from sys/bus/pci/devices. */
-static bool resolve(char out[HOST_PATH_MAX], const char *target)
-{
-	int up = 0, n;
-
-	for (; strncmp(target, "../", 3) == 0; target += 3)
-		up++;
-	if (up != 3 || strstr(target, "..") || strncmp(target, "devices/", 8) != 0)
-		return false;
-	n = snprintf(out, HOST_PATH_MAX, "sys/%s", target);
-	return n > 0 && n < HOST_PATH_MAX;
-}
-
-/* "pci0000:15", the host bridge's directory. */
-static bool is_root_bus(const char *part, size_t len)
-{
-	return len > 3 && strncmp(part, "pci", 3) == 0 && isxdigit((unsigned char)part[3]) && memchr(part, ':', len);
 }
 
 /* The bridge above and the root bus, from the path's parts, right to left. */
@@ -67,8 +64,8 @@ static void read_place(struct reader *rd, struct host_function *fn)
 		const char *part;
 
 		*slash = '\0';
-		part = last_part(path);
-		if (is_root_bus(part, strlen(part))) {
+		part = attr_last_part(path);
+		if (attr_is_root_bus(part, strlen(part))) {
 			fn->root_bus = text_in(rd, part);
 			return;
 		}
@@ -80,12 +77,13 @@ static void read_place(struct reader *rd, struct host_function *fn)
 static int read_path(struct reader *rd, struct host_function *fn, const char *name)
 {
 	char target[HOST_PATH_MAX], path[HOST_PATH_MAX];
-	int r = host_link(rd->root, target, sizeof(target), "sys/bus/pci/devices/%s", name);
+	int r = rd->bus_plain ? host_link_plain(rd->root, target, sizeof(target), "sys/bus/pci/devices/%s", name) :
+				host_link(rd->root, target, sizeof(target), "sys/bus/pci/devices/%s", name);
 
-	if (r == 0 && resolve(path, target)) {
+	if (r == 0 && attr_path(path, target)) {
 		fn->path = text_in(rd, path);
 		read_place(rd, fn);
-		if (strcmp(last_part(path), name) == 0 && *fn->root_bus)
+		if (strcmp(attr_last_part(path), name) == 0 && *fn->root_bus)
 			return 0;
 	}
 	(void)snprintf(path, sizeof(path), "sys/bus/pci/devices/%s", name);
@@ -97,30 +95,18 @@ static int read_path(struct reader *rd, struct host_function *fn, const char *na
 				"the tree");
 }
 
-/* The value of KEY= in an uevent; false if it is not there. */
-static bool uevent_get(char out[64], const char *uevent, const char *key)
+static int own_link(struct reader *rd, const struct host_function *fn, char target[HOST_PATH_MAX], const char *name)
 {
-	size_t n = strlen(key);
-
-	for (const char *p = uevent; p; p = strchr(p, '\n'), p = p ? p + 1 : NULL)
-		if (strncmp(p, key, n) == 0 && p[n] == '=')
-			return snprintf(out, 64, "%.*s", (int)strcspn(p + n + 1, "\n"), p + n + 1) < 64;
-	return false;
+	return rd->plain ? host_link_plain(rd->root, target, HOST_PATH_MAX, "%s/%s", fn->path, name) :
+			   host_link(rd->root, target, HOST_PATH_MAX, "%s/%s", fn->path, name);
 }
 
-static bool pair_of(uint16_t *a, uint16_t *b, char *text)
+/* The function that one of its links names, as physfn and virtfn0 do. */
+static bool linked_function(struct reader *rd, const struct host_function *fn, struct bdf *ret, const char *name)
 {
-	char *colon = strchr(text, ':');
-	uint64_t x = 0, y = 0;
+	char target[HOST_PATH_MAX];
 
-	if (!colon)
-		return false;
-	*colon = '\0';
-	if (parse_uint(&x, text, 16, 0xffff) < 0 || parse_uint(&y, colon + 1, 16, 0xffff) < 0)
-		return false;
-	*a = (uint16_t)x;
-	*b = (uint16_t)y;
-	return true;
+	return own_link(rd, fn, target, name) == 0 && bdf_parse(ret, attr_last_part(target));
 }
 
 static uint64_t attr_hex(struct reader *rd, const struct host_function *fn, const char *attr, uint64_t max)
@@ -130,14 +116,22 @@ static uint64_t attr_hex(struct reader *rd, const struct host_function *fn, cons
 	return host_read_uint(rd->root, &v, 16, max, "%s/%s", fn->path, attr) == 0 ? v : 0;
 }
 
+/* The kernel puts DRIVER= first (dev_uevent(), drivers/base/core.c), PCI_CLASS= after it: with the one and
+ * without the other there is none. */
 static void read_driver(struct reader *rd, struct host_function *fn, const char *uevent)
 {
 	char text[HOST_PATH_MAX];
 
-	if (uevent_get(text, uevent, "DRIVER") && *text)
+	if (attr_uevent(text, uevent, "DRIVER") && *text)
 		fn->driver = text_in(rd, text);
-	else if (host_link(rd->root, text, sizeof(text), "%s/driver", fn->path) == 0)
-		fn->driver = text_in(rd, last_part(text));
+	else if (!attr_uevent(text, uevent, "PCI_CLASS") && own_link(rd, fn, text, "driver") == 0)
+		fn->driver = text_in(rd, attr_last_part(text));
+}
+
+static void read_override(struct reader *rd, struct host_function *fn)
+{
+	char text[HOST_PATH_MAX];
+
 	if (host_read(rd->root, text, sizeof(text), "%s/driver_override", fn->path) == 0 &&
 	    strcmp(text, "(null)") != 0)
 		fn->driver_override = text_in(rd, text);
@@ -148,15 +142,15 @@ static void read_ids(struct reader *rd, struct host_function *fn, const char *ue
 	uint64_t class = 0;
 	char text[64];
 
-	if (!uevent_get(text, uevent, "PCI_ID") || !pair_of(&fn->vendor, &fn->device, text)) {
+	if (!attr_uevent(text, uevent, "PCI_ID") || !attr_pair(&fn->vendor, &fn->device, text)) {
 		fn->vendor = (uint16_t)attr_hex(rd, fn, "vendor", 0xffff);
 		fn->device = (uint16_t)attr_hex(rd, fn, "device", 0xffff);
 	}
-	if (!uevent_get(text, uevent, "PCI_SUBSYS_ID") || !pair_of(&fn->subvendor, &fn->subdevice, text)) {
+	if (!attr_uevent(text, uevent, "PCI_SUBSYS_ID") || !attr_pair(&fn->subvendor, &fn->subdevice, text)) {
 		fn->subvendor = (uint16_t)attr_hex(rd, fn, "subsystem_vendor", 0xffff);
 		fn->subdevice = (uint16_t)attr_hex(rd, fn, "subsystem_device", 0xffff);
 	}
-	if (uevent_get(text, uevent, "PCI_CLASS") && parse_uint(&class, text, 16, 0xffffff) == 0)
+	if (attr_uevent(text, uevent, "PCI_CLASS") && parse_uint(&class, text, 16, 0xffffff) == 0)
 		fn->class = (uint32_t)class;
 	else
 		fn->class = (uint32_t)attr_hex(rd, fn, "class", 0xffffff);
@@ -167,9 +161,9 @@ static int read_group(struct reader *rd, struct host_function *fn)
 {
 	char target[HOST_PATH_MAX];
 	uint64_t n = 0;
-	int r = host_link(rd->root, target, sizeof(target), "%s/iommu_group", fn->path);
+	int r = own_link(rd, fn, target, "iommu_group");
 
-	if (r == 0 && parse_uint(&n, last_part(target), 10, INT32_MAX) == 0)
+	if (r == 0 && parse_uint(&n, attr_last_part(target), 10, INT32_MAX) == 0)
 		fn->iommu_group = (int)n;
 	else if (r != -ENOENT)
 		return host_finding_add(rd->inv, "pci.group-unreadable", fn->bdf, "cannot read its IOMMU group: %s",
@@ -191,36 +185,16 @@ static int read_numa(struct reader *rd, struct host_function *fn)
 	return 0;
 }
 
-/* "0xSTART 0xEND 0xFLAGS" per line; the first six are the BARs (drivers/pci/pci-sysfs.c). */
+/* The first six rows are the BARs (drivers/pci/pci-sysfs.c). */
 static void read_bars(struct reader *rd, struct host_function *fn)
 {
-	char text[ATTR_MAX], *line, *rest = text;
+	char text[ATTR_MAX];
 
-	if (host_read(rd->root, text, sizeof(text), "%s/resource", fn->path) < 0)
-		return;
-	for (int i = 0; i < 6 && (line = strsep(&rest, "\n")); i++) {
-		uint64_t v[3] = { 0 };
-		char *word;
-		int n = 0;
-
-		while (n < 3 && (word = strsep(&line, " ")))
-			if (parse_uint(&v[n++], word, 16, UINT64_MAX) < 0)
-				return;
-		if (n == 3 && v[2] && v[1] > v[0])
-			fn->bar[i] = (struct host_bar){ .start = v[0], .size = v[1] - v[0] + 1, .flags = v[2] };
-	}
-}
-
-/* "32.0 GT/s PCIe" as the code of LnkCap; 0 for "Unknown" and the like. */
-static uint8_t speed_of(const char *text)
-{
-	for (uint8_t code = 1; code <= 6; code++) {
-		const char *name = pcicap_speed_text(code);
-
-		if (strncmp(text, name, strlen(name)) == 0)
-			return code;
-	}
-	return 0;
+	rd->nrows = 0;
+	if (host_read(rd->root, text, sizeof(text), "%s/resource", fn->path) == 0)
+		rd->nrows = attr_rows(rd->row, ROWS, text);
+	for (size_t i = 0; i < 6; i++)
+		fn->bar[i] = i < rd->nrows ? rd->row[i] : (struct host_bar){ 0 };
 }
 
 static struct pcicap_link sysfs_link(struct reader *rd, const struct host_function *fn, const char *which)
@@ -230,7 +204,7 @@ static struct pcicap_link sysfs_link(struct reader *rd, const struct host_functi
 	char text[64];
 
 	if (host_read(rd->root, text, sizeof(text), "%s/%s_link_speed", fn->path, which) == 0)
-		l.speed = speed_of(text);
+		l.speed = attr_speed(text);
 	if (host_read_uint(rd->root, &width, 10, 32, "%s/%s_link_width", fn->path, which) == 0)
 		l.width = (uint8_t)width;
 	return l;
@@ -288,13 +262,124 @@ static void read_sriov(struct reader *rd, struct host_function *fn)
 		s->stride = (uint16_t)n;
 }
 
-static void read_vf(struct reader *rd, struct host_function *fn)
+/* A VF sits in the chip of its PF, so its node is the PF's. Its own file says what the bus had when the VF was
+ * made (pci_device_add()); a node that an operator wrote to the PF's file to correct firmware is not in it. */
+static void vf_of(struct host_function *vf, const struct host_function *pf, uint16_t index)
 {
-	char target[HOST_PATH_MAX];
+	vf->is_vf = true;
+	vf->pf = pf->bdf;
+	vf->vf_index = index;
+	vf->numa_node = pf->numa_node;
+}
 
-	if (host_link(rd->root, target, sizeof(target), "%s/physfn", fn->path) == 0 &&
-	    bdf_parse(&fn->pf, last_part(target)))
-		fn->is_vf = true;
+/* VF n is at routing id PF + offset + n * stride (PCIe 9.2.1.2). */
+static bool vf_place(struct bdf *ret, const struct host_function *pf, unsigned n)
+{
+	return bdf_add(ret, pf->bdf, pf->cap.sriov.offset + n * pf->cap.sriov.stride);
+}
+
+static bool vf_index(uint16_t *ret, const struct host_function *pf, struct bdf bdf, unsigned count)
+{
+	const struct pcicap_sriov *s = &pf->cap.sriov;
+	int from = pf->bdf.bus << 8 | pf->bdf.devfn, to = bdf.bus << 8 | bdf.devfn, off = to - from - s->offset;
+
+	if (bdf.domain != pf->bdf.domain || off < 0 || (s->stride ? off % s->stride : off))
+		return false;
+	off = s->stride ? off / s->stride : 0;
+	*ret = (uint16_t)off;
+	return (unsigned)off < count;
+}
+
+/* The VF rows of a PF's `resource` are all its VFs' BARs in a row: total times one (sriov_init()). */
+static bool vf_bars(struct host_bar bar[6], const struct reader *rd, unsigned total)
+{
+	for (int i = 0; i < 6; i++) {
+		bar[i] = rd->row[VF_ROW + i];
+		if (rd->nrows < ROWS || total == 0 || bar[i].size % total)
+			return false;
+		bar[i].size /= total;
+	}
+	return true;
+}
+
+/* Trusts a PF's numbers only where its own links agree at both ends. */
+static int range_add(struct reader *rd, const struct host_function *pf, unsigned config_total)
+{
+	const unsigned ends[] = { 0, pf->numvfs ? pf->numvfs - 1u : 0 };
+	struct pf_range *range;
+
+	if (!rd->plain || rd->nranges == RANGES_MAX || !*pf->root_bus || !pf->numvfs || pf->cap.sriov.known != HOST_PRESENT)
+		return 0;
+	for (int i = 0; i < 2; i++) {
+		struct bdf want, got;
+		char name[16];
+
+		(void)snprintf(name, sizeof(name), "virtfn%u", ends[i]);
+		if (!vf_place(&want, pf, ends[i]) || !linked_function(rd, pf, &got, name) || !bdf_eq(want, got))
+			return 0;
+	}
+	range = arena_alloc(&rd->inv->arena, sizeof(*range));
+	if (!range)
+		return -ENOMEM;
+	*range = (struct pf_range){ .next = rd->range, .pf = pf, .bdf = pf->bdf,
+				    .dir = (int)(attr_last_part(pf->path) - pf->path) };
+	range->bars_known = vf_bars(range->bar, rd, config_total);
+	rd->range = range;
+	rd->nranges++;
+	return 0;
+}
+
+/* True: the PF's numbers lead here, and a function with the ids of its VFs is here, beside the PF. */
+static bool read_vf_uevent(struct reader *rd, struct host_function *fn, const struct pf_range *at, char *uevent,
+			   const char *name)
+{
+	const struct host_function *pf = at->pf;
+	char path[HOST_PATH_MAX], text[64];
+
+	if (snprintf(path, sizeof(path), "%.*s%s", at->dir, pf->path, name) >= (int)sizeof(path) ||
+	    host_read_plain(rd->root, uevent, ATTR_MAX, "%s/uevent", path) < 0)
+		return false;
+	if (!attr_uevent(text, uevent, "PCI_ID") || !attr_pair(&fn->vendor, &fn->device, text) ||
+	    fn->vendor != pf->vendor || (pf->cap.sriov.vf_device && fn->device != pf->cap.sriov.vf_device))
+		return false;
+	fn->path = text_in(rd, path);
+	return true;
+}
+
+static const struct pf_range *range_find(const struct reader *rd, uint16_t *index, struct bdf bdf)
+{
+	const struct pf_range *at = rd->range;
+
+	while (at && !vf_index(index, at->pf, bdf, at->pf->numvfs))
+		at = at->next;
+	return at;
+}
+
+/* 1: it was a VF, and is read. 0: unknown yet. */
+static int read_vf(struct reader *rd, struct host_function *fn, const char *name)
+{
+	char uevent[ATTR_MAX];
+	uint16_t index = 0;
+	const struct pf_range *at = range_find(rd, &index, fn->bdf);
+	int r;
+
+	if (!at || !read_vf_uevent(rd, fn, at, uevent, name))
+		return 0;
+	rd->plain = true;
+	vf_of(fn, at->pf, index);
+	fn->parent = at->pf->parent;
+	fn->root_bus = at->pf->root_bus;
+	fn->kind = HOST_VF;
+	read_ids(rd, fn, uevent);
+	read_driver(rd, fn, uevent);
+	r = read_group(rd, fn);
+	if (!at->bars_known)
+		read_bars(rd, fn);
+	for (int i = 0; at->bars_known && i < 6; i++) {
+		fn->bar[i] = at->bar[i];
+		fn->bar[i].start += fn->bar[i].size * index;
+	}
+	return r < 0 ? r : 1;
 }
 
 static enum host_kind kind_of(struct reader *rd, const struct host_function *fn)
@@ -324,39 +409,65 @@ static void read_link(struct reader *rd, struct host_function *fn)
 	}
 }
 
+static void read_uevent(struct reader *rd, struct host_function *fn, char uevent[ATTR_MAX])
+{
+	int r = host_read_plain(rd->root, uevent, ATTR_MAX, "%s/uevent", fn->path);
+
+	rd->plain = r == 0;
+	if (r == -ELOOP)
+		r = host_read(rd->root, uevent, ATTR_MAX, "%s/uevent", fn->path);
+	if (r < 0)
+		uevent[0] = '\0';
+}
+
+/* What only a physical function has, or is asked for. */
+static int read_physical(struct reader *rd, struct host_function *fn)
+{
+	unsigned config_total;
+	char text[256];
+	int r = read_config(rd, fn);
+
+	if (r < 0)
+		return r;
+	config_total = fn->cap.sriov.total;
+	read_override(rd, fn);
+	read_link(rd, fn);
+	read_sriov(rd, fn);
+	read_bars(rd, fn);
+	if (host_read(rd->root, text, sizeof(text), "%s/reset_method", fn->path) == 0)
+		fn->reset_methods = text_in(rd, text);
+	return range_add(rd, fn, config_total);
+}
+
 static int read_function(struct reader *rd, struct host_function *fn, const char *name)
 {
-	char uevent[ATTR_MAX], text[256];
+	char uevent[ATTR_MAX];
 	int r;
 
 	fn->parent = fn->pf = BDF_NONE;
 	fn->numa_node = fn->iommu_group = -1;
 	fn->root_bus = fn->driver = fn->driver_override = fn->reset_methods = "";
 	fn->cap.type = PCICAP_NONE;
+	r = read_vf(rd, fn, name);
+	if (r != 0)
+		return r < 0 ? r : 0;
 	r = read_path(rd, fn, name);
 	if (r < 0)
 		return r;
-	if (host_read(rd->root, uevent, sizeof(uevent), "%s/uevent", fn->path) < 0)
-		uevent[0] = '\0';
-	read_vf(rd, fn);
+	read_uevent(rd, fn, uevent);
+	fn->is_vf = linked_function(rd, fn, &fn->pf, "physfn");
+	fn->vf_index = fn->is_vf ? HOST_VF_UNNUMBERED : 0;
 	read_ids(rd, fn, uevent);
 	read_driver(rd, fn, uevent);
 	r = read_group(rd, fn);
 	if (r == 0)
 		r = read_numa(rd, fn);
 	if (r == 0 && !fn->is_vf)
-		r = read_config(rd, fn);
-	if (r < 0)
-		return r;
-	if (!fn->is_vf) {
-		read_link(rd, fn);
-		read_sriov(rd, fn);
-	}
-	read_bars(rd, fn);
-	if (host_read(rd->root, text, sizeof(text), "%s/reset_method", fn->path) == 0)
-		fn->reset_methods = text_in(rd, text);
+		r = read_physical(rd, fn);
+	if (r == 0 && fn->is_vf)
+		read_bars(rd, fn);
 	fn->kind = kind_of(rd, fn);
-	return 0;
+	return r;
 }
 
 static int by_bdf(const void *a, const void *b)
@@ -364,23 +475,58 @@ static int by_bdf(const void *a, const void *b)
 	return bdf_cmp(((const struct host_function *)a)->bdf, ((const struct host_function *)b)->bdf);
 }
 
-/* A VF's index on its PF: (routing id - PF - first offset) / stride (PCIe 9.2.1.2). */
-static void number_vfs(struct inventory *inv)
+static bool in_range(const struct reader *rd, struct bdf pf)
 {
-	for (size_t i = 0; i < inv->nfn; i++) {
+	const struct pf_range *at = rd->range;
+
+	while (at && !bdf_eq(at->bdf, pf))
+		at = at->next;
+	return at;
+}
+
+/* The VFs that a PF's virtfn links name, for a PF whose numbers they contradict. */
+static void number_by_links(struct reader *rd, const struct host_function *pf)
+{
+	struct inventory *inv = rd->inv;
+	char name[16];
+	struct bdf at;
+
+	for (unsigned n = 0; n < pf->numvfs; n++) {
+		struct host_function *vf;
+
+		(void)snprintf(name, sizeof(name), "virtfn%u", n);
+		if (!linked_function(rd, pf, &at, name))
+			return;
+		vf = (struct host_function *)host_function_find(inv, at);
+		if (vf && vf->is_vf && bdf_eq(vf->pf, pf->bdf))
+			vf_of(vf, pf, (uint16_t)n);
+	}
+}
+
+/* The VFs that no range led to. */
+static int number_vfs(struct reader *rd)
+{
+	struct inventory *inv = rd->inv;
+	int r = 0;
+
+	rd->plain = false; /* of these paths nothing is known here */
+	for (size_t i = 0; i < inv->nfn; i++)
+		if (!inv->fn[i].is_vf && inv->fn[i].numvfs && !in_range(rd, inv->fn[i].bdf))
+			number_by_links(rd, &inv->fn[i]);
+	for (size_t i = 0; i < inv->nfn && r == 0; i++) {
 		struct host_function *vf = &inv->fn[i];
 		const struct host_function *pf = vf->is_vf ? host_function_find(inv, vf->pf) : NULL;
-		struct bdf at;
+		uint16_t index = 0;
 
-		for (uint16_t n = 0; pf && n < pf->cap.sriov.total; n++) {
-			uint32_t off = pf->cap.sriov.offset + (uint32_t)n * pf->cap.sriov.stride;
-
-			if (!bdf_add(&at, pf->bdf, off) || !bdf_eq(at, vf->bdf))
-				continue;
-			vf->vf_index = n;
-			break;
-		}
+		if (!vf->is_vf || vf->vf_index != HOST_VF_UNNUMBERED)
+			continue;
+		if (pf && vf_index(&index, pf, vf->bdf, pf->cap.sriov.total))
+			vf_of(vf, pf, index);
+		else
+			r = host_finding_add(inv, "pci.vf-index-unknown", vf->bdf,
+					     "neither its PF's links nor its PF's numbers say which VF it is");
 	}
+	return r;
 }
 
 /* "0A:00.0" and "0a:00.0" would be one function: the first one stays. */
@@ -413,6 +559,7 @@ int host_pci_read(struct inventory *inv, struct host_root *root, const struct ho
 	inv->fn = arena_array(&inv->arena, names.n, sizeof(*inv->fn));
 	if (!inv->fn)
 		return error_set(err, -ENOMEM, "no memory for %zu functions", names.n);
+	rd.bus_plain = host_is_plain(root, "sys/bus/pci/devices");
 	for (size_t i = 0; i < names.n && r == 0; i++) {
 		struct host_function *fn = &inv->fn[inv->nfn];
 
@@ -432,8 +579,7 @@ int host_pci_read(struct inventory *inv, struct host_root *root, const struct ho
 		qsort(inv->fn, inv->nfn, sizeof(*inv->fn), by_bdf);
 	if (r == 0)
 		r = drop_twins(inv);
-	if (r < 0)
-		return error_set(err, r, "no memory for the inventory");
-	number_vfs(inv);
-	return 0;
+	if (r == 0)
+		r = number_vfs(&rd);
+	return r < 0 ? error_set(err, r, "no memory for the inventory") : 0;
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <stdalign.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -139,9 +140,9 @@ static int path_make(char path[HOST_PATH_MAX], const char *fmt, va_list ap)
 	})
 
 /* openat2(2): nothing in a fixture can lead out of it. EAGAIN: a rename raced with the walk. */
-static int root_open(struct host_root *r, const char *path, uint64_t flags)
+static int root_open_how(struct host_root *r, const char *path, uint64_t flags, uint64_t resolve)
 {
-	struct open_how how = { .flags = flags | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT };
+	struct open_how how = { .flags = flags | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | resolve };
 	int fd, tries = 8;
 
 	do {
@@ -151,11 +152,32 @@ static int root_open(struct host_root *r, const char *path, uint64_t flags)
 	return fd < 0 ? -errno : fd;
 }
 
+static int root_open(struct host_root *r, const char *path, uint64_t flags)
+{
+	return root_open_how(r, path, flags, 0);
+}
+
+bool host_is_plain(struct host_root *r, const char *fmt, ...)
+{
+	char path[HOST_PATH_MAX];
+	int fd = PATH_OF(path, fmt);
+
+	if (r->text)
+		return fd == 0; /* a text host does not follow links */
+	if (fd == 0)
+		fd = root_open_how(r, path, O_PATH, RESOLVE_NO_SYMLINKS);
+	if (fd < 0)
+		return false;
+	(void)close(fd);
+	r->syscalls++;
+	return true;
+}
+
 /* ---- files -------------------------------------------------------------------------------------- */
 
-static int dir_read(struct host_root *r, char *buf, size_t size, size_t *len, const char *path)
+static int dir_read(struct host_root *r, char *buf, size_t size, size_t *len, const char *path, uint64_t resolve)
 {
-	autoclose int fd = root_open(r, path, O_RDONLY | O_NOCTTY);
+	autoclose int fd = root_open_how(r, path, O_RDONLY | O_NOCTTY, resolve);
 	size_t n = 0;
 
 	if (fd < 0)
@@ -194,10 +216,10 @@ static int text_read(struct host_root *r, char *buf, size_t size, size_t *len, c
 }
 
 /* Text up to a NUL byte, without its final newline. -EFBIG if it was cut; buf then has its beginning. */
-static int read_path(struct host_root *r, char *buf, size_t size, const char *path)
+static int read_path(struct host_root *r, char *buf, size_t size, const char *path, uint64_t resolve)
 {
 	size_t len = 0;
-	int e = r->text ? text_read(r, buf, size, &len, path) : dir_read(r, buf, size, &len, path);
+	int e = r->text ? text_read(r, buf, size, &len, path) : dir_read(r, buf, size, &len, path, resolve);
 	bool cut = len == size;
 
 	if (e < 0)
@@ -216,7 +238,15 @@ int host_read(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
 	char path[HOST_PATH_MAX];
 	int e = PATH_OF(path, fmt);
 
-	return e < 0 ? e : read_path(r, buf, size, path);
+	return e < 0 ? e : read_path(r, buf, size, path, 0);
+}
+
+int host_read_plain(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
+{
+	char path[HOST_PATH_MAX];
+	int e = PATH_OF(path, fmt);
+
+	return e < 0 ? e : read_path(r, buf, size, path, RESOLVE_NO_SYMLINKS);
 }
 
 int host_read_all(struct host_root *r, char **ret, struct arena *arena, const char *fmt, ...)
@@ -231,7 +261,7 @@ int host_read_all(struct host_root *r, char **ret, struct arena *arena, const ch
 		buf = malloc(size *= 4);
 		if (!buf)
 			return -ENOMEM;
-		e = read_path(r, buf, size, path);
+		e = read_path(r, buf, size, path, 0);
 		if (e == 0)
 			break;
 	}
@@ -247,7 +277,7 @@ int host_read_uint(struct host_root *r, uint64_t *ret, int base, uint64_t max, c
 	int e = PATH_OF(path, fmt);
 
 	if (e == 0)
-		e = read_path(r, buf, sizeof(buf), path);
+		e = read_path(r, buf, sizeof(buf), path, 0);
 	if (e < 0)
 		return e == -EFBIG ? -EINVAL : e;
 	return parse_uint(ret, buf, base, max);
@@ -277,43 +307,28 @@ int host_write(struct host_root *r, const char *value, const char *fmt, ...)
 
 /* ---- links and directories ---------------------------------------------------------------------- */
 
-static int dir_link(struct host_root *r, char *buf, size_t size, const char *path)
+static int read_target(struct host_root *r, char *buf, size_t size, int fd, const char *path)
 {
-	autoclose int fd = -1;
-	ssize_t n;
+	ssize_t n = readlinkat(fd, path, buf, size);
 
-	/* the link itself must be opened: its parent may lie behind other links of the fixture */
-	fd = root_open(r, path, O_PATH | O_NOFOLLOW);
-	if (fd < 0)
-		return fd;
-	r->syscalls += 2;
-	n = readlinkat(fd, "", buf, size);
+	r->syscalls++;
 	if (n < 0)
-		return errno == ENOENT ? -EINVAL : -errno; /* ENOENT: not a link (readlink(2), empty path) */
+		return errno == ENOENT && !*path ? -EINVAL : -errno; /* readlink(2), empty path: not a link */
 	if ((size_t)n == size)
 		return -ENAMETOOLONG;
 	buf[n] = '\0';
 	return 0;
 }
 
-static int text_link(struct host_root *r, char *buf, size_t size, const char *path)
+static int dir_link(struct host_root *r, char *buf, size_t size, const char *path)
 {
-	const struct text_entry *e = text_host_find(r->text, path);
-	size_t at;
+	/* the link itself must be opened: its parent may lie behind other links of the fixture */
+	autoclose int fd = root_open(r, path, O_PATH | O_NOFOLLOW);
 
-	if (e && e->type == TEXT_LINK) {
-		if (strlen(e->value) >= size)
-			return -ENAMETOOLONG;
-		(void)strcpy(buf, e->value);
-		return 0;
-	}
-	if (e)
-		return -EINVAL;
-	at = text_host_from(r->text, path); /* a directory that only its entries show is no link either */
-	while (at < r->text->n && strncmp(r->text->entry[at].path, path, strlen(path)) == 0)
-		if (r->text->entry[at++].path[strlen(path)] == '/')
-			return -EINVAL;
-	return -ENOENT;
+	if (fd < 0)
+		return fd;
+	r->syscalls++; /* close */
+	return read_target(r, buf, size, fd, "");
 }
 
 int host_link(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
@@ -322,7 +337,19 @@ int host_link(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
 	int e = PATH_OF(path, fmt);
 
 	if (e == 0)
-		e = r->text ? text_link(r, buf, size, path) : dir_link(r, buf, size, path);
+		e = r->text ? text_host_link(r->text, buf, size, path) : dir_link(r, buf, size, path);
+	if (e == 0)
+		record(r, &(struct text_entry){ .path = path, .type = TEXT_LINK, .value = buf });
+	return e;
+}
+
+int host_link_plain(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
+{
+	char path[HOST_PATH_MAX];
+	int e = PATH_OF(path, fmt);
+
+	if (e == 0)
+		e = r->text ? text_host_link(r->text, buf, size, path) : read_target(r, buf, size, r->fd, path);
 	if (e == 0)
 		record(r, &(struct text_entry){ .path = path, .type = TEXT_LINK, .value = buf });
 	return e;
@@ -356,31 +383,29 @@ static int names_add(struct host_names *names, size_t *size, struct arena *arena
 	return 0;
 }
 
+/* getdents64(2) itself, not readdir(3): so the calls can be counted. */
 static int dir_list(struct host_root *r, struct host_names *names, struct arena *arena, const char *path)
 {
-	int fd = root_open(r, path, O_RDONLY | O_DIRECTORY), e = 0;
-	struct dirent *d;
+	autoclose int fd = root_open(r, path, O_RDONLY | O_DIRECTORY);
+	alignas(struct dirent64) char buf[32768];
+	ssize_t len = 1;
 	size_t size = 0;
-	DIR *dir;
 
 	if (fd < 0)
 		return fd;
-	dir = fdopendir(fd);
-	if (!dir) {
-		e = -errno;
-		(void)close(fd);
-		return e;
+	r->syscalls++; /* close */
+	while (len > 0) {
+		len = getdents64(fd, buf, sizeof(buf));
+		r->syscalls++;
+		for (ssize_t at = 0; at < len; at += ((struct dirent64 *)(void *)(buf + at))->d_reclen) {
+			const char *name = ((struct dirent64 *)(void *)(buf + at))->d_name;
+
+			if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
+			    names_add(names, &size, arena, name, strlen(name)) < 0)
+				return -ENOMEM;
+		}
 	}
-	r->syscalls += 3; /* fstat of fdopendir, a getdents that says the end, close */
-	while (e == 0 && (errno = 0, d = readdir(dir))) {
-		if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
-			e = names_add(names, &size, arena, d->d_name, strlen(d->d_name));
-	}
-	if (e == 0 && errno)
-		e = -errno;
-	r->syscalls += 1 + names->n / 1000; /* getdents64 with glibc's 32 KiB buffer */
-	(void)closedir(dir);
-	return e;
+	return len < 0 ? -errno : 0;
 }
 
 static int text_list(struct host_root *r, struct host_names *names, struct arena *arena, const char *path)
@@ -421,7 +446,7 @@ static void record_names(struct host_root *r, const char *path, const struct hos
 
 		if (snprintf(child, sizeof(child), "%s/%s", path, names->name[i]) >= (int)sizeof(child))
 			continue;
-		e = r->text ? text_link(r, target, sizeof(target), child) : dir_link(r, target, sizeof(target), child);
+		e = r->text ? text_host_link(r->text, target, sizeof(target), child) : dir_link(r, target, sizeof(target), child);
 		if (e == 0) {
 			record(r, &(struct text_entry){ .path = child, .type = TEXT_LINK, .value = target });
 			continue;
@@ -495,24 +520,40 @@ int host_config_open(struct host_config *ret, struct host_root *r, const char *f
 	return 0;
 }
 
-int host_config_dword(struct host_config *c, uint16_t off, uint32_t *ret)
+/* The header's first four dwords are wanted together, and some dwords twice: what was read last is kept. */
+static int config_fetch(struct host_config *c, uint16_t off)
 {
-	uint8_t b[4];
+	size_t want = off == 0 ? sizeof(c->bytes) : 4;
+	ssize_t n;
 
+	c->len = 0;
 	if (c->text) {
 		const struct text_entry *t = c->text;
 
-		if ((size_t)off + 4 > t->len)
-			return -ENODATA;
-		memcpy(b, t->bytes + off, 4);
+		n = off < t->len ? (ssize_t)(t->len - off < want ? t->len - off : want) : 0;
+		memcpy(c->bytes, t->bytes + (n ? off : 0), (size_t)n);
 	} else {
-		ssize_t n = pread(c->fd, b, 4, off);
-
+		n = pread(c->fd, c->bytes, want, off);
 		c->root->syscalls++;
-		if (n != 4)
-			return n < 0 ? -errno : -ENODATA;
 	}
-	c->root->config_dwords++;
+	if (n < 4)
+		return n < 0 ? -errno : -ENODATA;
+	c->at = off;
+	c->len = (uint16_t)(n & ~3);
+	c->root->config_dwords += (unsigned)n / 4;
+	return 0;
+}
+
+int host_config_dword(struct host_config *c, uint16_t off, uint32_t *ret)
+{
+	const uint8_t *b;
+	int e = 0;
+
+	if (off < c->at || off + 4 > c->at + c->len)
+		e = config_fetch(c, off);
+	if (e < 0)
+		return e;
+	b = c->bytes + (off - c->at);
 	*ret = (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 	return 0;
 }

@@ -48,6 +48,15 @@ int host_read_uint(struct host_root *r, uint64_t *ret, int base, uint64_t max, c
 int host_link(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* Cheaper reading where no part of a path is a symbolic link, as in the real sys/devices: a link then costs
+ * one system call, not three. host_read_plain() refuses with -ELOOP where a part is one. host_link_plain() is
+ * only for directories that host_is_plain() or a successful host_read_plain() has shown to be plain. */
+bool host_is_plain(struct host_root *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int  host_read_plain(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+int  host_link_plain(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
 struct host_names {
 	const char **name; /* sorted bytewise, without . and .. */
 	size_t       n;
@@ -60,6 +69,8 @@ struct host_config {
 	struct host_root *root; /* borrowed */
 	int               fd;   /* of a directory root; -1 */
 	const void       *text; /* of a text root; borrowed */
+	uint16_t          at, len; /* the bytes read last */
+	uint8_t           bytes[16];
 };
 int  host_config_open(struct host_config *ret, struct host_root *r, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

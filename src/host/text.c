@@ -250,6 +250,26 @@ const struct text_entry *text_host_find(const struct text_host *t, const char *p
 	return i < t->n && strcmp(t->entry[i].path, path) == 0 ? &t->entry[i] : NULL;
 }
 
+int text_host_link(const struct text_host *t, char *buf, size_t size, const char *path)
+{
+	const struct text_entry *e = text_host_find(t, path);
+	size_t at;
+
+	if (e && e->type == TEXT_LINK) {
+		if (strlen(e->value) >= size)
+			return -ENAMETOOLONG;
+		(void)strcpy(buf, e->value);
+		return 0;
+	}
+	if (e)
+		return -EINVAL;
+	at = text_host_from(t, path); /* a directory that only its entries show is no link either */
+	while (at < t->n && strncmp(t->entry[at].path, path, strlen(path)) == 0)
+		if (t->entry[at++].path[strlen(path)] == '/')
+			return -EINVAL;
+	return -ENOENT;
+}
+
 int text_host_add(struct text_host *t, const struct text_entry *e)
 {
 	struct text_entry copy = { .type = e->type, .len = e->len };

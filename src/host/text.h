@@ -45,6 +45,9 @@ const struct text_entry *text_host_find(const struct text_host *t, const char *p
 /* The first entry whose path is not before this one: where a directory's entries start. */
 size_t text_host_from(const struct text_host *t, const char *path);
 
+/* The target of a link, as readlink gives it. -ENOENT; -EINVAL: there is something else. */
+int text_host_link(const struct text_host *t, char *buf, size_t size, const char *path);
+
 /* Building one (the recorder): entries may come in any order and twice; the last one counts. */
 struct text_host *text_host_new(void);
 int   text_host_add(struct text_host *t, const struct text_entry *e); /* copies; -ENOMEM */

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* host/attr — what the files and links of one PCI function say (room-private). Pure: text in, values out. */
+
+#include "host/inventory.h"
+
+const char *attr_last_part(const char *path);
+bool        attr_path(char out[HOST_PATH_MAX], const char *target);
+bool        attr_is_root_bus(const char *part, size_t len);
+bool        attr_uevent(char out[64], const char *uevent, const char *key);
+bool        attr_pair(uint16_t *a, uint16_t *b, char *text); /* "10DE:2330"; writes into text */
+uint8_t     attr_speed(const char *text);
+/* The rows of `resource` up to the first that is none; writes into text. */
+size_t      attr_rows(struct host_bar *row, size_t most, char *text);
