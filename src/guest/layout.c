@@ -41,10 +41,10 @@ static int add_device(struct guest_layout *l, const struct plan *p, const struct
 	d->bdf = bdf;
 	d->alias = alias;
 	d->host = topo_at(t, at);
-	d->is_vf = !bdf_is_none(pf) || d->host->fn->is_vf;
+	d->is_vf = !bdf_is_none(pf) || d->host->fn->facts->is_vf;
 	d->switch_at = d->host->usp;
 	d->order = d->switch_at != TOPO_NONE ? d->switch_at : at;
-	d->cell = cell_of(p, d->host->fn->numa_node);
+	d->cell = cell_of(p, d->host->fn->facts->numa_node);
 	l->ndevices++;
 	return 0;
 }
@@ -294,11 +294,11 @@ static void measure_mmio(struct guest_layout *l)
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < l->ndevices; i++)
-		for (size_t b = 0; b < ARRAY_SIZE(l->device[i].host->fn->bar); b++) {
-			const struct host_bar *bar = &l->device[i].host->fn->bar[b];
+		for (unsigned b = 0; b < 6; b++) {
+			struct host_bar bar = host_bar_of(l->device[i].host->fn, b);
 
-			if (bar->size && bar->flags & IORESOURCE_MEM_64 &&
-			    __builtin_add_overflow(sum, round_up_pow2(bar->size), &sum))
+			if (bar.size && bar.flags & IORESOURCE_MEM_64 &&
+			    __builtin_add_overflow(sum, round_up_pow2(bar.size), &sum))
 				sum = UINT64_MAX / 2;
 		}
 	if (l->ndevices)

@@ -46,12 +46,13 @@ bool attr_uevent(char out[64], const char *uevent, const char *key)
 	return false;
 }
 
-bool attr_pair(uint16_t *a, uint16_t *b, char *text)
+/* KEY=10DE:2330 */
+bool attr_uevent_pair(uint16_t *a, uint16_t *b, const char *uevent, const char *key)
 {
-	char *colon = strchr(text, ':');
 	uint64_t x = 0, y = 0;
+	char text[64], *colon;
 
-	if (!colon)
+	if (!attr_uevent(text, uevent, key) || !(colon = strchr(text, ':')))
 		return false;
 	*colon = '\0';
 	if (parse_uint(&x, text, 16, 0xffff) < 0 || parse_uint(&y, colon + 1, 16, 0xffff) < 0)

@@ -8,7 +8,7 @@ const char *attr_last_part(const char *path);
 bool        attr_path(char out[HOST_PATH_MAX], const char *target);
 bool        attr_is_root_bus(const char *part, size_t len);
 bool        attr_uevent(char out[64], const char *uevent, const char *key);
-bool        attr_pair(uint16_t *a, uint16_t *b, char *text); /* "10DE:2330"; writes into text */
+bool        attr_uevent_pair(uint16_t *a, uint16_t *b, const char *uevent, const char *key);
 uint8_t     attr_speed(const char *text);
 /* The rows of `resource` up to the first that is none; writes into text. */
 size_t      attr_rows(struct host_bar *row, size_t most, char *text);

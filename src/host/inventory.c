@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +96,28 @@ const struct host_function *host_function_find(const struct inventory *inv, stru
 			hi = mid;
 	}
 	return NULL;
+}
+
+const char *host_driver_of(const struct inventory *inv, const struct host_function *fn)
+{
+	return fn->driver < inv->ndrivers ? inv->driver[fn->driver] : "";
+}
+
+const char *host_function_dir(char out[HOST_PATH_MAX], const struct host_function *fn)
+{
+	char name[BDF_TEXT_MAX];
+
+	(void)snprintf(out, HOST_PATH_MAX, "%s/%s", fn->facts->dir, bdf_text(name, fn->bdf));
+	return out;
+}
+
+struct host_bar host_bar_of(const struct host_function *fn, unsigned i)
+{
+	struct host_bar bar = fn->facts->bar[i];
+
+	if (fn->facts->shared)
+		bar.start += bar.size * fn->vf_index;
+	return bar;
 }
 
 const struct host_node *host_node_find(const struct inventory *inv, int id)

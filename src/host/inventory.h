@@ -24,27 +24,35 @@ struct host_bar {
 	uint64_t flags;       /* IORESOURCE_* (linux/ioport.h): 0x200 memory, 0x2000 prefetch, 0x100000 64-bit */
 };
 
-struct host_function {
-	struct bdf      bdf;
+/* What a function is, besides its name. The VFs of one PF that differ in nothing but name, index, driver and
+ * group share one: a big host has thousands. */
+struct host_facts {
 	struct bdf      parent;   /* the bridge above; BDF_NONE on a root bus */
-	const char     *root_bus; /* the host bridge: "pci0000:15" */
-	const char     *path;     /* "sys/devices/pci0000:15/.../0000:17:01.0" */
+	const char     *root_bus; /* the host bridge: "pci0000:15"; "" unknown */
+	const char     *dir;      /* where its directory is: "sys/devices/pci0000:15" */
 	enum host_kind  kind;
 	uint16_t        vendor, device, subvendor, subdevice; /* 0 unknown */
 	uint32_t        class;
 	int             numa_node;   /* -1 unknown */
-	int             iommu_group; /* -1 there is none */
-	const char     *driver;          /* "" none */
 	const char     *driver_override; /* "" none; of a VF: not read */
 	const char     *reset_methods;   /* "flr bus"; "" none or unknown; of a VF: not read */
-	struct host_bar bar[6];
-	struct pcicap   cap;
+	struct host_bar bar[6];      /* host_bar_of() knows a VF's */
+	struct pcicap   cap;         /* of a VF: not read, all unknown */
 	struct pcicap_link link_cap, link_now; /* from config, else from sysfs */
 	bool            is_vf;
-	struct bdf      pf;       /* of a VF */
-	uint16_t        vf_index; /* of a VF; HOST_VF_UNNUMBERED: not known */
+	bool            shared;      /* by VFs of one PF: bar is VF 0's */
+	struct bdf      pf;          /* of a VF */
 	bool            numvfs_known;
-	uint16_t        numvfs;   /* of a PF: VFs that exist now (sriov_numvfs) */
+	uint16_t        numvfs;      /* of a PF: VFs that exist now (sriov_numvfs) */
+};
+
+/* 24 bytes, because they are many (docs/performance.md). */
+struct host_function {
+	struct bdf bdf;
+	const struct host_facts *facts;
+	int        iommu_group; /* -1 there is none */
+	uint16_t   vf_index;    /* of a VF; HOST_VF_UNNUMBERED: not known */
+	uint16_t   driver;      /* host_driver_of() has its name */
 };
 
 struct host_pool {
@@ -75,6 +83,8 @@ struct inventory {
 	struct arena          arena;
 	struct host_function *fn; /* sorted by BDF, no BDF twice */
 	size_t                nfn;
+	const char          **driver; /* names of drivers, none twice; [0] is "" */
+	size_t                ndrivers, drivers_size;
 	struct host_node     *node; /* sorted by id */
 	size_t                nnodes;
 	struct host_finding  *finding;
@@ -99,6 +109,9 @@ AUTO_DEFINE(struct inventory *, host_inventory_free);
 int host_finding_add(struct inventory *inv, const char *id, struct bdf bdf, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+const char     *host_driver_of(const struct inventory *inv, const struct host_function *fn); /* "" none */
+const char     *host_function_dir(char out[HOST_PATH_MAX], const struct host_function *fn); /* returns out */
+struct host_bar host_bar_of(const struct host_function *fn, unsigned i); /* i < 6; size 0: not there */
 const struct host_function *host_function_find(const struct inventory *inv, struct bdf bdf);
 const struct host_node     *host_node_find(const struct inventory *inv, int id);
 

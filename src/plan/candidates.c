@@ -22,8 +22,8 @@ const struct host_function *place_group_stranger(const struct place *p, const st
 	for (size_t i = 0; i < inv->nfn; i++) {
 		const struct host_function *o = &inv->fn[i];
 
-		if (o->iommu_group == fn->iommu_group && o != fn && !host_kind_is_bridge(o->kind) &&
-		    (fn->is_vf || o->is_vf || !bdf_same_device(o->bdf, fn->bdf)))
+		if (o->iommu_group == fn->iommu_group && o != fn && !host_kind_is_bridge(o->facts->kind) &&
+		    (fn->facts->is_vf || o->facts->is_vf || !bdf_same_device(o->bdf, fn->bdf)))
 			return o;
 	}
 	return NULL;
@@ -41,7 +41,7 @@ static bool usable(struct place *p, const struct host_function *fn, const char *
 		place_reason(p->plan, "device.excluded", fn->bdf, "a device that is not excluded", "the request excludes it");
 	} else if (owner) {
 		place_reason(p->plan, "device.taken", fn->bdf, "a free device", "%s is held by %s", what, owner);
-	} else if (fn->cap.dead) {
+	} else if (fn->facts->cap.dead) {
 		place_reason(p->plan, "device.dead", fn->bdf, "a device that answers; reset or power-cycle it",
 			     "its config space reads as ff");
 	} else if (fn->iommu_group < 0) {
@@ -49,7 +49,7 @@ static bool usable(struct place *p, const struct host_function *fn, const char *
 	} else if ((stranger = place_group_stranger(p, fn))) {
 		place_reason(p->plan, "group.shared", fn->bdf, "a group of its own (ACS on every port above it)",
 			     "IOMMU group %d also has %s (%s), which would have to go along", fn->iommu_group,
-			     bdf_text(text, stranger->bdf), host_kind_text(stranger->kind));
+			     bdf_text(text, stranger->bdf), host_kind_text(stranger->facts->kind));
 	} else {
 		return true;
 	}
@@ -61,10 +61,10 @@ static bool on_node(struct place *p, const struct host_function *fn)
 	int64_t want = p->in->request->numa_node;
 
 	/* one node only: firmware without SRAT says -1, and there is no other */
-	if (want < 0 || fn->numa_node == want || (fn->numa_node < 0 && topo_inventory(p->in->topo)->nnodes == 1))
+	if (want < 0 || fn->facts->numa_node == want || (fn->facts->numa_node < 0 && topo_inventory(p->in->topo)->nnodes == 1))
 		return true;
 	place_reason(p->plan, "numa.node", fn->bdf, "the node that the request names", "it is on NUMA node %d",
-		     fn->numa_node);
+		     fn->facts->numa_node);
 	return false;
 }
 
@@ -75,9 +75,9 @@ static int add_gpus(struct place *p, struct error *err)
 	for (uint32_t i = 0; i < inv->nfn; i++) {
 		const struct host_function *fn = &inv->fn[i];
 
-		if (fn->kind != HOST_GPU || !on_node(p, fn) || !usable(p, fn, "it"))
+		if (fn->facts->kind != HOST_GPU || !on_node(p, fn) || !usable(p, fn, "it"))
 			continue;
-		if (fn->numa_node < 0 && inv->nnodes > 1) {
+		if (fn->facts->numa_node < 0 && inv->nnodes > 1) {
 			place_reason(p->plan, "numa.unknown", fn->bdf,
 				     "a NUMA node (firmware: SRAT/_PXM; or write it to its numa_node)",
 				     "its NUMA node is unknown on a host with %zu nodes", inv->nnodes);
@@ -99,7 +99,7 @@ static void existing_vfs(struct place *p, struct place_nic *nic, const struct ho
 	for (size_t i = 0; i < inv->nfn && nic->nvfs < PLAN_VFS_MAX; i++) {
 		const struct host_function *vf = &inv->fn[i];
 
-		if (!vf->is_vf || !bdf_eq(vf->pf, pf->bdf) || !usable(p, vf, "VF"))
+		if (!vf->facts->is_vf || !bdf_eq(vf->facts->pf, pf->bdf) || !usable(p, vf, "VF"))
 			continue;
 		nic->vf[nic->nvfs] = vf->bdf;
 		nic->index[nic->nvfs++] = vf->vf_index;
@@ -111,9 +111,9 @@ static void future_vfs(struct place *p, struct place_nic *nic, const struct host
 {
 	const struct plan_request *req = p->in->request;
 
-	nic->make = pf->cap.sriov.total < p->in->policy.vfs_per_pf ? pf->cap.sriov.total : p->in->policy.vfs_per_pf;
+	nic->make = pf->facts->cap.sriov.total < p->in->policy.vfs_per_pf ? pf->facts->cap.sriov.total : p->in->policy.vfs_per_pf;
 	for (uint16_t n = 0; n < nic->make && nic->nvfs < PLAN_VFS_MAX; n++) {
-		uint32_t off = pf->cap.sriov.offset + (uint32_t)n * pf->cap.sriov.stride;
+		uint32_t off = pf->facts->cap.sriov.offset + (uint32_t)n * pf->facts->cap.sriov.stride;
 		struct bdf at;
 
 		if (!bdf_add(&at, pf->bdf, off) || place_owner(p, at) || bdf_in(req->exclude, req->nexclude, at))
@@ -125,17 +125,17 @@ static void future_vfs(struct place *p, struct place_nic *nic, const struct host
 
 static bool nic_usable(struct place *p, const struct host_function *fn)
 {
-	if (fn->cap.sriov.known != HOST_PRESENT || fn->cap.sriov.total == 0)
+	if (fn->facts->cap.sriov.known != HOST_PRESENT || fn->facts->cap.sriov.total == 0)
 		place_reason(p->plan, "nic.no-sriov", fn->bdf,
 			     "SR-IOV on (NVIDIA: mlxconfig -d DEV set SRIOV_EN=1 NUM_OF_VFS=8, then a cold boot)",
 			     "it can have no VFs (SR-IOV %s)",
-			     fn->cap.sriov.known == HOST_UNKNOWN ? "unknown" : "off in its firmware or absent");
-	else if (!fn->numvfs_known)
+			     fn->facts->cap.sriov.known == HOST_UNKNOWN ? "unknown" : "off in its firmware or absent");
+	else if (!fn->facts->numvfs_known)
 		place_reason(p->plan, "nic.vfs-unknown", fn->bdf, "a readable sriov_numvfs", "its VF count cannot be read");
-	else if (fn->cap.dead)
+	else if (fn->facts->cap.dead)
 		place_reason(p->plan, "device.dead", fn->bdf, "a device that answers; reset or power-cycle it",
 			     "its config space reads as ff");
-	else if (!*fn->driver && !fn->numvfs)
+	else if (!*host_driver_of(topo_inventory(p->in->topo), fn) && !fn->facts->numvfs)
 		place_reason(p->plan, "nic.no-driver", fn->bdf, "the NIC's own driver", "no driver that could make VFs");
 	else
 		return true;
@@ -150,11 +150,11 @@ static int add_nics(struct place *p, struct error *err)
 		const struct host_function *fn = &inv->fn[i];
 		struct place_nic *nic = &p->nic[p->nnics];
 
-		if (fn->kind != HOST_NIC || (!p->in->request->gpus && !on_node(p, fn)) || !nic_usable(p, fn))
+		if (fn->facts->kind != HOST_NIC || (!p->in->request->gpus && !on_node(p, fn)) || !nic_usable(p, fn))
 			continue;
 		if (p->nnics == PLACE_NICS_MAX)
 			return error_set(err, -E2BIG, "more than %d NIC ports", PLACE_NICS_MAX);
-		*nic = (struct place_nic){ .node = i, .exists = fn->numvfs > 0 };
+		*nic = (struct place_nic){ .node = i, .exists = fn->facts->numvfs > 0 };
 		if (nic->exists)
 			existing_vfs(p, nic, fn);
 		else
@@ -163,7 +163,7 @@ static int add_nics(struct place *p, struct error *err)
 			p->nnics++;
 		else
 			place_reason(p->plan, "nic.no-free-vf", fn->bdf, "a free VF", "none of its %u VFs can be given",
-				     nic->exists ? fn->numvfs : nic->make);
+				     nic->exists ? fn->facts->numvfs : nic->make);
 	}
 	return 0;
 }
@@ -175,7 +175,7 @@ static void check_required(struct place *p)
 
 	for (size_t i = 0; i < req->nrequire; i++) {
 		uint32_t at = topo_find(p->in->topo, req->require[i]);
-		enum host_kind k = at == TOPO_NONE ? HOST_OTHER : topo_at(p->in->topo, at)->fn->kind;
+		enum host_kind k = at == TOPO_NONE ? HOST_OTHER : topo_at(p->in->topo, at)->fn->facts->kind;
 		bool future = false;
 
 		for (uint32_t n = 0; n < p->nnics; n++)

@@ -10,7 +10,7 @@
 static int node_of(const struct place *p, uint32_t at)
 {
 	const struct inventory *inv = topo_inventory(p->in->topo);
-	int node = topo_at(p->in->topo, at)->fn->numa_node;
+	int node = topo_at(p->in->topo, at)->fn->facts->numa_node;
 
 	return node < 0 && inv->nnodes == 1 ? inv->node[0].id : node;
 }

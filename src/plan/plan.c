@@ -90,7 +90,7 @@ static bool counts_short(struct place *p)
 	unsigned gpus = 0;
 
 	for (size_t i = 0; i < inv->nfn; i++)
-		gpus += inv->fn[i].kind == HOST_GPU;
+		gpus += inv->fn[i].facts->kind == HOST_GPU;
 	for (uint32_t n = 0; n < p->nnics; n++)
 		vfs += p->nic[n].nvfs;
 	if (p->ngpus < req->gpus)
@@ -192,7 +192,7 @@ static int take_companions(struct place *p)
 
 			b.devfn = (uint8_t)((b.devfn & ~7u) | f);
 			fn = host_function_find(inv, b);
-			if (fn && fn != gpu && fn->iommu_group == gpu->iommu_group && fn->kind != HOST_GPU)
+			if (fn && fn != gpu && fn->iommu_group == gpu->iommu_group && fn->facts->kind != HOST_GPU)
 				plan->companion[plan->ncompanions++] = (struct plan_companion){ .bdf = b, .of = gpu->bdf };
 		}
 	}
@@ -207,7 +207,7 @@ static int take(struct place *p)
 	for (uint32_t g = 0; g < p->best.ngpus; g++) {
 		const struct host_function *fn = topo_at(p->in->topo, p->gpu[p->best.gpu[g]].node)->fn;
 
-		plan->gpu_node[plan->ngpus] = fn->numa_node;
+		plan->gpu_node[plan->ngpus] = fn->facts->numa_node;
 		plan->gpu[plan->ngpus++] = fn->bdf;
 	}
 	take_vfs(p);
@@ -249,8 +249,8 @@ static int add_vf_count(struct place *p, uint32_t n)
 {
 	const struct host_function *pf = topo_at(p->in->topo, p->nic[n].node)->fn;
 	struct plan *plan = p->plan;
-	const char *from = arena_printf(&plan->arena, "%u", pf->numvfs);
-	const char *to = arena_printf(&plan->arena, "%u", p->nic[n].exists ? pf->numvfs : p->nic[n].make);
+	const char *from = arena_printf(&plan->arena, "%u", pf->facts->numvfs);
+	const char *to = arena_printf(&plan->arena, "%u", p->nic[n].exists ? pf->facts->numvfs : p->nic[n].make);
 
 	return add_step(plan, PLAN_STEP_VF_COUNT, pf->bdf, NULL, from, to);
 }
@@ -274,7 +274,7 @@ static int add_binds(struct place *p)
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		const struct host_function *fn = host_function_find(inv, all[i]);
 
-		r = add_step(plan, PLAN_STEP_BIND, all[i], NULL, fn ? fn->driver : "(new)", "vfio-pci");
+		r = add_step(plan, PLAN_STEP_BIND, all[i], NULL, fn ? host_driver_of(inv, fn) : "(new)", "vfio-pci");
 	}
 	return r;
 }

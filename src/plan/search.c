@@ -54,7 +54,7 @@ static bool has_required(const struct place *p, const struct place_choice *c)
 
 static int gpu_numa(const struct place *p, uint8_t g)
 {
-	return topo_at(p->in->topo, p->gpu[g].node)->fn->numa_node;
+	return topo_at(p->in->topo, p->gpu[g].node)->fn->facts->numa_node;
 }
 
 static void leaf(struct place *p, const struct place_choice *partial)

@@ -48,15 +48,15 @@ static void add_link(struct json_out *o, const struct host_function *fn)
 {
 	struct json_out l;
 
-	if (!fn->link_cap.speed && !fn->link_now.speed && !fn->link_cap.width && !fn->link_now.width) {
+	if (!fn->facts->link_cap.speed && !fn->facts->link_now.speed && !fn->facts->link_cap.width && !fn->facts->link_now.width) {
 		json_add_string(o, "link", NULL);
 		return;
 	}
 	l = json_out_new();
-	add_speed(&l, "speed", fn->link_now.speed);
-	add_width(&l, "width", fn->link_now.width);
-	add_speed(&l, "max_speed", fn->link_cap.speed);
-	add_width(&l, "max_width", fn->link_cap.width);
+	add_speed(&l, "speed", fn->facts->link_now.speed);
+	add_width(&l, "width", fn->facts->link_now.width);
+	add_speed(&l, "max_speed", fn->facts->link_cap.speed);
+	add_width(&l, "max_width", fn->facts->link_cap.width);
 	json_add_out(o, "link", &l);
 }
 
@@ -64,17 +64,18 @@ static void add_bars(struct json_out *o, const struct host_function *fn)
 {
 	json_object *a = json_object_new_array();
 
-	for (int i = 0; i < 6; i++) {
+	for (unsigned i = 0; i < 6; i++) {
+		struct host_bar bar = host_bar_of(fn, i);
 		struct json_out b;
 		char start[24];
 
-		if (!fn->bar[i].size)
+		if (!bar.size)
 			continue;
 		b = json_out_new();
-		(void)snprintf(start, sizeof(start), "0x%llx", (unsigned long long)fn->bar[i].start);
-		json_add_int(&b, "index", i);
+		(void)snprintf(start, sizeof(start), "0x%llx", (unsigned long long)bar.start);
+		json_add_int(&b, "index", (int)i);
 		json_add_string(&b, "start", start);
-		json_add_uint(&b, "size", fn->bar[i].size);
+		json_add_uint(&b, "size", bar.size);
 		json_append_out(o, a, &b);
 	}
 	json_add(o, "bars", a);
@@ -92,31 +93,31 @@ static void add_caps(struct json_out *o, const struct host_function *fn)
 {
 	struct json_out acs = json_out_new(), ats = json_out_new(), sriov;
 
-	json_add_string(&acs, "state", known_text(fn->cap.acs.known));
-	if (fn->cap.acs.known == HOST_PRESENT) {
-		add_hex(&acs, "cap", fn->cap.acs.cap);
-		add_hex(&acs, "ctl", fn->cap.acs.ctl);
+	json_add_string(&acs, "state", known_text(fn->facts->cap.acs.known));
+	if (fn->facts->cap.acs.known == HOST_PRESENT) {
+		add_hex(&acs, "cap", fn->facts->cap.acs.cap);
+		add_hex(&acs, "ctl", fn->facts->cap.acs.ctl);
 	}
 	json_add_out(o, "acs", &acs);
-	json_add_string(&ats, "state", known_text(fn->cap.ats.known));
-	if (fn->cap.ats.known == HOST_PRESENT) {
-		json_add_bool(&ats, "enabled", fn->cap.ats.ctl & 0x8000);
-		json_add_uint(&ats, "stu", fn->cap.ats.ctl & 0x1f);
+	json_add_string(&ats, "state", known_text(fn->facts->cap.ats.known));
+	if (fn->facts->cap.ats.known == HOST_PRESENT) {
+		json_add_bool(&ats, "enabled", fn->facts->cap.ats.ctl & 0x8000);
+		json_add_uint(&ats, "stu", fn->facts->cap.ats.ctl & 0x1f);
 	}
 	json_add_out(o, "ats", &ats);
-	if (fn->is_vf || fn->cap.sriov.known != HOST_PRESENT)
+	if (fn->facts->is_vf || fn->facts->cap.sriov.known != HOST_PRESENT)
 		return;
 	sriov = json_out_new();
 	json_add_string(&sriov, "state", "present");
-	json_add_uint(&sriov, "total", fn->cap.sriov.total);
-	add_known(&sriov, "num", fn->numvfs_known ? fn->numvfs : -1);
+	json_add_uint(&sriov, "total", fn->facts->cap.sriov.total);
+	add_known(&sriov, "num", fn->facts->numvfs_known ? fn->facts->numvfs : -1);
 	json_add_out(o, "sriov", &sriov);
 }
 
 static void add_resets(struct json_out *o, const struct host_function *fn)
 {
 	json_object *a = json_object_new_array();
-	const char *p = fn->reset_methods;
+	const char *p = fn->facts->reset_methods;
 
 	while (*(p += strspn(p, " "))) {
 		size_t n = strcspn(p, " ");
@@ -134,23 +135,23 @@ static json_object *node_json(const struct topo *t, const struct topo_node *node
 	char text[32];
 
 	add_bdf(&o, "bdf", fn->bdf);
-	json_add_string(&o, "kind", host_kind_text(fn->kind));
-	(void)snprintf(text, sizeof(text), "%04x:%04x", fn->vendor, fn->device);
+	json_add_string(&o, "kind", host_kind_text(fn->facts->kind));
+	(void)snprintf(text, sizeof(text), "%04x:%04x", fn->facts->vendor, fn->facts->device);
 	json_add_string(&o, "id", text);
-	(void)snprintf(text, sizeof(text), "%06x", fn->class);
+	(void)snprintf(text, sizeof(text), "%06x", fn->facts->class);
 	json_add_string(&o, "class", text);
 	add_bdf(&o, "parent", node->parent == TOPO_NONE ? BDF_NONE : topo_at(t, node->parent)->fn->bdf);
-	add_or_null(&o, "root_bus", fn->root_bus);
-	add_known(&o, "numa_node", fn->numa_node);
+	add_or_null(&o, "root_bus", fn->facts->root_bus);
+	add_known(&o, "numa_node", fn->facts->numa_node);
 	add_known(&o, "iommu_group", fn->iommu_group);
-	add_or_null(&o, "driver", fn->driver);
-	add_or_null(&o, "driver_override", fn->driver_override);
+	add_or_null(&o, "driver", host_driver_of(topo_inventory(t), fn));
+	add_or_null(&o, "driver_override", fn->facts->driver_override);
 	add_link(&o, fn);
 	add_bars(&o, fn);
 	add_caps(&o, fn);
-	if (fn->is_vf) {
-		add_bdf(&o, "pf", fn->pf);
-		json_add_uint(&o, "vf_index", fn->vf_index);
+	if (fn->facts->is_vf) {
+		add_bdf(&o, "pf", fn->facts->pf);
+		add_known(&o, "vf_index", fn->vf_index == HOST_VF_UNNUMBERED ? -1 : fn->vf_index);
 	}
 	add_resets(&o, fn);
 	return json_finish(&o);
@@ -158,7 +159,7 @@ static json_object *node_json(const struct topo *t, const struct topo_node *node
 
 static bool in_matrix(const struct host_function *fn)
 {
-	return fn->kind == HOST_GPU || fn->kind == HOST_NIC || fn->kind == HOST_NVME;
+	return fn->facts->kind == HOST_GPU || fn->facts->kind == HOST_NIC || fn->facts->kind == HOST_NVME;
 }
 
 static void add_row(struct json_out *o, json_object *rows, const struct topo *t, uint32_t a)
@@ -173,7 +174,7 @@ static void add_row(struct json_out *o, json_object *rows, const struct topo *t,
 
 static void add_cpus(struct json_out *o, json_object *cpus, const struct topo *t, const struct host_function *fn)
 {
-	const struct host_node *n = host_node_find(topo_inventory(t), fn->numa_node);
+	const struct host_node *n = host_node_find(topo_inventory(t), fn->facts->numa_node);
 	struct sbuf text = { 0 };
 
 	if (n)
@@ -198,10 +199,10 @@ static void add_matrix(struct json_out *o, const struct topo *t)
 		json_append(o, devices, json_object_new_string(bdf_text(text, fn->bdf)));
 		add_row(o, rows, t, i);
 		add_cpus(o, cpus, t, fn);
-		if (fn->numa_node < 0) /* json-c: a NULL item is null */
+		if (fn->facts->numa_node < 0) /* json-c: a NULL item is null */
 			o->failed = json_object_array_add(numa, NULL) < 0 || o->failed;
 		else
-			json_append(o, numa, json_object_new_int(fn->numa_node));
+			json_append(o, numa, json_object_new_int(fn->facts->numa_node));
 	}
 	json_add(&m, "devices", devices);
 	json_add(&m, "rows", rows);
@@ -289,7 +290,7 @@ static void add_counts(struct json_out *o, const struct inventory *inv)
 	struct json_out c = json_out_new();
 
 	for (size_t i = 0; i < inv->nfn; i++)
-		count[inv->fn[i].kind]++;
+		count[inv->fn[i].facts->kind]++;
 	for (int k = 0; k < HOST_KIND_MAX_; k++)
 		json_add_uint(&c, host_kind_text((enum host_kind)k), count[k]);
 	json_add_out(o, "counts", &c);

@@ -100,8 +100,8 @@ static int link_parents(struct topo *t)
 		struct topo_node *node = &t->node[i];
 
 		node->fn = &t->inv->fn[i];
-		node->parent = bdf_is_none(node->fn->parent) ? TOPO_NONE : topo_find(t, node->fn->parent);
-		if (node->parent == TOPO_NONE && !bdf_is_none(node->fn->parent))
+		node->parent = bdf_is_none(node->fn->facts->parent) ? TOPO_NONE : topo_find(t, node->fn->facts->parent);
+		if (node->parent == TOPO_NONE && !bdf_is_none(node->fn->facts->parent))
 			r = host_finding_add(t->inv, "topo.parent-missing", node->fn->bdf,
 					     "the bridge above it is not among the PCI functions");
 	}
@@ -132,12 +132,12 @@ static int cut_loops(struct topo *t)
  * upstream port has bridges below it on an odd level; a bridge to conventional PCI has none. */
 static bool is_switch_top(const struct topo *t, const struct topo_node *node)
 {
-	if (node->fn->kind == HOST_USP)
+	if (node->fn->facts->kind == HOST_USP)
 		return true;
-	if (node->fn->cap.pcie != HOST_UNKNOWN || !host_kind_is_bridge(node->fn->kind) || node->depth % 2 == 0)
+	if (node->fn->facts->cap.pcie != HOST_UNKNOWN || !host_kind_is_bridge(node->fn->facts->kind) || node->depth % 2 == 0)
 		return false;
 	for (uint32_t c = node->first_child; c != TOPO_NONE; c = t->node[c].next_sibling)
-		if (host_kind_is_bridge(t->node[c].fn->kind))
+		if (host_kind_is_bridge(t->node[c].fn->facts->kind))
 			return true;
 	return false;
 }
@@ -236,7 +236,7 @@ static unsigned switches_up(const struct topo *t, uint32_t i, uint32_t top, bool
 
 static enum topo_class across_hosts(const struct topo *t, const struct host_function *a, const struct host_function *b)
 {
-	int na = a->numa_node, nb = b->numa_node;
+	int na = a->facts->numa_node, nb = b->facts->numa_node;
 
 	if (t->inv->nnodes == 1) /* -1 is what firmware without SRAT says; with one node there is no other */
 		return TOPO_NODE;
@@ -254,9 +254,9 @@ enum topo_class topo_path(const struct topo *t, uint32_t a, uint32_t b)
 		return TOPO_SELF;
 	top = common_bridge(t, a, b);
 	if (top == TOPO_NONE) {
-		if (!*na->fn->root_bus || !*nb->fn->root_bus)
+		if (!*na->fn->facts->root_bus || !*nb->fn->facts->root_bus)
 			return TOPO_UNKNOWN;
-		if (strcmp(na->fn->root_bus, nb->fn->root_bus) == 0)
+		if (strcmp(na->fn->facts->root_bus, nb->fn->facts->root_bus) == 0)
 			return TOPO_PHB;
 		return across_hosts(t, na->fn, nb->fn);
 	}

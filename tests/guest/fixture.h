@@ -72,12 +72,14 @@ static inline void fx_init(struct fx *f, const struct fx_function *fn, size_t n)
 	inv->fn = arena_array(&inv->arena, n, sizeof(*inv->fn));
 	inv->nfn = n;
 	for (size_t i = 0; i < n; i++) {
-		inv->fn[i] = (struct host_function){
-			.bdf = fx_bdf(fn[i].bdf), .parent = fx_bdf(fn[i].parent), .root_bus = "pci0000:00", .path = "",
-			.kind = fn[i].kind, .numa_node = fn[i].node, .iommu_group = (int)i, .driver = "",
-			.driver_override = "", .reset_methods = "", .pf = fx_bdf(fn[i].pf), .is_vf = fn[i].pf != NULL,
+		struct host_facts *facts = arena_alloc(&inv->arena, sizeof(*facts));
+
+		*facts = (struct host_facts){
+			.parent = fx_bdf(fn[i].parent), .root_bus = "pci0000:00", .dir = "", .kind = fn[i].kind,
+			.numa_node = fn[i].node, .driver_override = "", .reset_methods = "", .pf = fx_bdf(fn[i].pf),
+			.is_vf = fn[i].pf != NULL, .bar[0] = { .size = fn[i].bar, .flags = 0x14220c }, /* as H100's */
 		};
-		inv->fn[i].bar[0] = (struct host_bar){ .size = fn[i].bar, .flags = 0x14220c }; /* as H100's BAR 0 */
+		inv->fn[i] = (struct host_function){ .bdf = fx_bdf(fn[i].bdf), .facts = facts, .iommu_group = (int)i };
 	}
 	qsort(inv->fn, n, sizeof(*inv->fn), fx_by_bdf);
 	fx_nodes(inv);

@@ -204,16 +204,16 @@ static void broken_functions_stay_unknown(void **state)
 
 	(void)state;
 	assert_int_equal(topo_count(t), 4);
-	assert_int_equal(fn->numa_node, -1);
+	assert_int_equal(fn->facts->numa_node, -1);
 	assert_int_equal(fn->iommu_group, -1);
-	assert_int_equal(fn->cap.acs.known, HOST_UNKNOWN);
-	assert_int_equal(topo_at(t, 1)->fn->numa_node, -1);
+	assert_int_equal(fn->facts->cap.acs.known, HOST_UNKNOWN);
+	assert_int_equal(topo_at(t, 1)->fn->facts->numa_node, -1);
 	fn = topo_at(t, 2)->fn;
-	assert_int_equal(fn->kind, HOST_GPU);
-	assert_string_equal(fn->driver, "nvidia");
-	assert_int_equal(fn->link_now.speed, 0);
-	assert_int_equal(fn->link_cap.speed, 5);
-	assert_int_equal(fn->link_cap.width, 16);
+	assert_int_equal(fn->facts->kind, HOST_GPU);
+	assert_string_equal(host_driver_of(topo_inventory(t), fn), "nvidia");
+	assert_int_equal(fn->facts->link_now.speed, 0);
+	assert_int_equal(fn->facts->link_cap.speed, 5);
+	assert_int_equal(fn->facts->link_cap.width, 16);
 	for (size_t i = 0; i < inv->nfindings; i++) {
 		static const char *const ids[] = { "pci.config-unreadable", "pci.numa-unreadable", "pci.name-unknown",
 						   "pci.place-unknown" };

@@ -62,16 +62,16 @@ static void expect_vfs(struct topo *t, uint64_t first)
 	for (unsigned n = 0; n < VFS; n++) {
 		const struct host_function *vf = topo_at(t, n + 1)->fn;
 
-		assert_true(vf->is_vf);
-		assert_int_equal(vf->kind, HOST_VF);
-		assert_true(bdf_eq(vf->pf, topo_at(t, 0)->fn->bdf));
+		assert_true(vf->facts->is_vf);
+		assert_int_equal(vf->facts->kind, HOST_VF);
+		assert_true(bdf_eq(vf->facts->pf, topo_at(t, 0)->fn->bdf));
 		assert_int_equal(vf->vf_index, n);
-		assert_int_equal(vf->numa_node, 1);
+		assert_int_equal(vf->facts->numa_node, 1);
 		assert_int_equal(vf->iommu_group, n + 40);
-		assert_int_equal(vf->bar[0].start, first + n * 0x1000);
-		assert_int_equal(vf->bar[0].size, 0x1000);
-		assert_string_equal(vf->root_bus, "pci0000:00");
-		assert_false(vf->cap.readable);
+		assert_int_equal(host_bar_of(vf, 0).start, first + n * 0x1000);
+		assert_int_equal(host_bar_of(vf, 0).size, 0x1000);
+		assert_string_equal(vf->facts->root_bus, "pci0000:00");
+		assert_false(vf->facts->cap.readable);
 	}
 	topo_unref(t);
 }
@@ -122,9 +122,9 @@ static void others_are_not_taken_for_vfs(void **state)
 
 	(void)state;
 	for (unsigned n = 0; n < VFS; n++) {
-		assert_false(topo_at(t, n + 1)->fn->is_vf);
-		assert_int_equal(topo_at(t, n + 1)->fn->device, 0x9999);
-		assert_int_equal(topo_at(t, n + 1)->fn->numa_node, 0);
+		assert_false(topo_at(t, n + 1)->fn->facts->is_vf);
+		assert_int_equal(topo_at(t, n + 1)->fn->facts->device, 0x9999);
+		assert_int_equal(topo_at(t, n + 1)->fn->facts->numa_node, 0);
 	}
 	topo_unref(t);
 }

@@ -27,12 +27,12 @@ static void oracle_read(struct oracle *o, const struct topo *t, const struct pla
 	for (uint32_t i = 0; i < topo_count(t); i++) {
 		const struct host_function *fn = topo_at(t, i)->fn;
 
-		if (fn->kind == HOST_GPU && !is_taken(taken, n, fn->bdf))
+		if (fn->facts->kind == HOST_GPU && !is_taken(taken, n, fn->bdf))
 			o->gpu[o->ngpus++] = i;
-		if (fn->kind != HOST_NIC)
+		if (fn->facts->kind != HOST_NIC)
 			continue;
 		o->nic[o->nnics] = i;
-		for (unsigned v = 0; v < (fn->numvfs ? fn->numvfs : 8u) && v < fn->cap.sriov.total; v++) {
+		for (unsigned v = 0; v < (fn->facts->numvfs ? fn->facts->numvfs : 8u) && v < fn->facts->cap.sriov.total; v++) {
 			struct bdf vf = fn->bdf;
 
 			vf.devfn = (uint8_t)(16 + v);
@@ -83,7 +83,7 @@ static void try_mask(struct oracle *o, const struct topo *t, unsigned mask, int 
 			int c = (int)topo_path(t, o->gpu[set[i]], o->gpu[set[j]]);
 
 			gpu_path = c > gpu_path ? c : gpu_path;
-			fresh = fresh && topo_at(t, o->gpu[set[i]])->fn->numa_node != topo_at(t, o->gpu[set[j]])->fn->numa_node;
+			fresh = fresh && topo_at(t, o->gpu[set[i]])->fn->facts->numa_node != topo_at(t, o->gpu[set[j]])->fn->facts->numa_node;
 		}
 		nodes += fresh;
 	}
@@ -149,7 +149,7 @@ static void check_seed(uint64_t seed)
 	size_t n = 0;
 
 	for (uint32_t i = 0; i < topo_count(t) && n < MAX_DEVICES; i++) {
-		enum host_kind kind = topo_at(t, i)->fn->kind;
+		enum host_kind kind = topo_at(t, i)->fn->facts->kind;
 
 		if ((kind == HOST_GPU || kind == HOST_VF) && synth_random(&s, 3) == 0)
 			taken[n++] = (struct plan_taken){ .bdf = topo_at(t, i)->fn->bdf, .owner = "instance other" };

@@ -8,7 +8,7 @@ static unsigned count(const struct topo *t, enum host_kind k)
 	unsigned n = 0;
 
 	for (uint32_t i = 0; i < topo_count(t); i++)
-		n += topo_at(t, i)->fn->kind == k;
+		n += topo_at(t, i)->fn->facts->kind == k;
 	return n;
 }
 
@@ -25,16 +25,16 @@ static void xe9680_has_its_parts(void **state)
 	assert_int_equal(count(t, HOST_NVSWITCH), 4);
 	assert_int_equal(count(t, HOST_NVME), 8);
 	assert_int_equal(count(t, HOST_USP), 9);
-	assert_int_equal(gpu->numa_node, 0);
-	assert_string_equal(gpu->driver, "nvidia");
-	assert_int_equal(gpu->link_now.speed, 5);
-	assert_int_equal(gpu->link_now.width, 16);
-	assert_int_equal(gpu->cap.sriov.total, 32);
-	assert_int_equal(gpu->cap.ats.known, HOST_ABSENT);
+	assert_int_equal(gpu->facts->numa_node, 0);
+	assert_string_equal(host_driver_of(topo_inventory(t), gpu), "nvidia");
+	assert_int_equal(gpu->facts->link_now.speed, 5);
+	assert_int_equal(gpu->facts->link_now.width, 16);
+	assert_int_equal(gpu->facts->cap.sriov.total, 32);
+	assert_int_equal(gpu->facts->cap.ats.known, HOST_ABSENT);
 	assert_true(gpu->iommu_group >= 0);
-	assert_int_equal(dsp->cap.acs.cap, 0x5f);
-	assert_int_equal(dsp->cap.acs.ctl, 0x1d);
-	assert_true(bdf_eq(gpu->parent, dsp->bdf));
+	assert_int_equal(dsp->facts->cap.acs.cap, 0x5f);
+	assert_int_equal(dsp->facts->cap.acs.ctl, 0x1d);
+	assert_true(bdf_eq(gpu->facts->parent, dsp->bdf));
 	assert_int_equal(topo_inventory(t)->nfindings, 0);
 	topo_unref(t);
 }
@@ -143,7 +143,7 @@ static void paths_without_config(void **state)
 				if (topo_path(full, a, b) != topo_path(bare, a, b))
 					fail_msg("%s: node %u to %u is %s, without config %s", hosts[h], a, b,
 						 topo_class_text(topo_path(full, a, b)), topo_class_text(topo_path(bare, a, b)));
-		assert_int_equal(topo_at(bare, test_at(bare, hosts[h][0] == 'l' ? "0000:22:00.0" : "0000:17:01.0"))->fn->cap.acs.known,
+		assert_int_equal(topo_at(bare, test_at(bare, hosts[h][0] == 'l' ? "0000:22:00.0" : "0000:17:01.0"))->fn->facts->cap.acs.known,
 				 HOST_UNKNOWN);
 		free(out);
 		free(text);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* host/pci — reading PCI functions (room-private): what pci.c and vf.c share. */
+
+#include "host/inventory.h"
+
+#define PCI_ATTR_MAX   4096
+#define PCI_ROWS       13 /* of `resource`: six BARs, the ROM, six VF BARs */
+
+/* A PF whose first and last virtfn links lie where its First VF Offset and VF Stride say. */
+struct pci_range {
+	struct pci_range        *next;
+	struct bdf               bdf; /* the PF's */
+	const struct host_facts *pf;
+	const struct host_facts *vf; /* of its VFs; NULL: none was read yet */
+	bool                     bars_known;
+	struct host_bar          bar[6]; /* of VF 0 */
+};
+
+struct pci_reader {
+	struct inventory        *inv;
+	struct host_root        *root;
+	const struct host_kinds *kinds;
+	bool                     bus_plain; /* no link in "sys/bus/pci/devices" */
+	bool                     plain;     /* nor in dir */
+	char                     dir[HOST_PATH_MAX]; /* of the function being read */
+	struct host_bar          row[PCI_ROWS];      /* its `resource` */
+	size_t                   nrows;
+	struct pci_range        *range;     /* newest first: VFs follow their PF */
+	size_t                   nranges;
+	size_t                   config_short; /* functions whose config ends after the header (not root) */
+};
+
+/* src/host/pci.c: the attributes, of whatever function rd->dir is */
+const char *pci_text(struct pci_reader *rd, const char *s); /* in the inventory's arena; "" for NULL or no memory */
+bool        pci_linked(struct pci_reader *rd, struct bdf *ret, const char *name); /* what its physfn, virtfn0 names */
+void        pci_read_ids(struct pci_reader *rd, struct host_facts *f, const char *uevent);
+int         pci_read_driver(struct pci_reader *rd, struct host_function *fn, const char *uevent);
+int         pci_read_group(struct pci_reader *rd, struct host_function *fn);
+void        pci_read_bars(struct pci_reader *rd, struct host_facts *f);
+
+/* src/host/vf.c */
+/* A PF was read. Trusts its numbers only where its own links agree at both ends. -ENOMEM. */
+int pci_range_add(struct pci_reader *rd, struct bdf bdf, const struct host_facts *pf, unsigned config_total);
+/* 1: fn is a VF of a known range, and is read. 0: unknown yet. */
+int pci_vf_read(struct pci_reader *rd, struct host_function *fn, const char *name);
+/* When all are read: numbers the VFs that no range led to. */
+int pci_vf_number(struct pci_reader *rd);
