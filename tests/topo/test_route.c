@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Routes: invented trees with random ACS against a naive oracle, and the cases that people know by heart. */
+#include "topo/route.h"
+
+#include "support.h"
+
+#define NODES 64
+
+enum shape { RP, USP, DSP, PCI, END, BLIND }; /* PCI: a bridge to conventional PCI; BLIND: a bridge nobody could read */
+
+struct tree {
+	struct inventory *inv;
+	enum shape        shape[NODES];
+	int               parent[NODES];
+	int               owner[NODES]; /* of a VF its PF's index, else its own */
+	struct bdf        bdf[NODES];
+	struct host_facts *facts[NODES];
+	unsigned          n, bus, groups;
+	uint64_t          seed;
+};
+
+static unsigned rnd(struct tree *x, unsigned below)
+{
+	x->seed = x->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (unsigned)(x->seed >> 33) % below;
+}
+
+static void random_acs(struct tree *x, struct pcicap_acs *acs)
+{
+	static const uint16_t caps[] = { 0x7f, 0x5f, 0x1f, 0x1f, 0x13, 0x4c, 0 };
+	unsigned dice = rnd(x, 20);
+
+	acs->known = dice == 0 ? HOST_UNKNOWN : dice < 4 ? HOST_ABSENT : HOST_PRESENT;
+	if (acs->known != HOST_PRESENT)
+		return;
+	acs->cap = caps[rnd(x, 7)];
+	acs->ctl = acs->cap & (rnd(x, 2) ? 0x1d : rnd(x, 0x80));
+	if (rnd(x, 3) == 0)
+		acs->ctl |= acs->cap & 0x40;
+}
+
+static int add(struct tree *x, int parent, enum shape shape, struct bdf bdf)
+{
+	static const enum pcicap_type type[] = { PCICAP_ROOT_PORT, PCICAP_USP, PCICAP_DSP, PCICAP_TO_PCI, PCICAP_ENDPOINT, PCICAP_NONE };
+	static const enum host_kind kind[] = { HOST_ROOT_PORT, HOST_USP, HOST_DSP, HOST_BRIDGE, HOST_GPU, HOST_BRIDGE };
+	struct host_facts *f = arena_alloc(&x->inv->arena, sizeof(*f));
+	int i = (int)x->n++;
+
+	*f = (struct host_facts){ .parent = parent < 0 ? BDF_NONE : x->bdf[parent], .root_bus = "pci0000:00", .dir = "",
+				  .kind = kind[shape], .numa_node = 0, .driver_override = "", .reset_methods = "", .pf = BDF_NONE };
+	f->cap.type = type[shape];
+	f->cap.pcie = shape == BLIND ? HOST_UNKNOWN : HOST_PRESENT;
+	f->cap.acs.known = HOST_ABSENT;
+	if (shape != PCI && shape != BLIND)
+		random_acs(x, &f->cap.acs);
+	x->shape[i] = shape;
+	x->parent[i] = parent;
+	x->owner[i] = i;
+	x->bdf[i] = bdf;
+	x->facts[i] = f;
+	return i;
+}
+
+static struct bdf at(unsigned bus, unsigned dev, unsigned fn)
+{
+	return (struct bdf){ .bus = (uint8_t)bus, .devfn = (uint8_t)(dev << 3 | fn) };
+}
+
+/* One or two functions, perhaps with VFs. */
+static void add_device(struct tree *x, int parent, unsigned bus)
+{
+	int pf = add(x, parent, END, at(bus, 0, 0));
+
+	if (rnd(x, 3) == 0)
+		(void)add(x, parent, END, at(bus, 0, 1));
+	for (unsigned v = rnd(x, 3) == 0 ? 2 : 0; v; v--) {
+		int vf = add(x, parent, END, at(bus, 1, v));
+
+		x->facts[vf]->is_vf = true;
+		x->facts[vf]->kind = HOST_VF;
+		x->facts[vf]->pf = x->bdf[pf];
+		x->facts[vf]->cap.acs = (struct pcicap_acs){ 0 };
+		x->owner[vf] = pf;
+	}
+}
+
+static void grow(struct tree *x, int port, unsigned depth);
+
+static void number(struct tree *x, int bridge, unsigned secondary)
+{
+	x->facts[bridge]->cap.secondary = (uint8_t)secondary;
+	x->facts[bridge]->cap.subordinate = (uint8_t)x->bus;
+	if (rnd(x, 40) == 0) /* somebody else's numbers: Source Validation has something to refuse */
+		x->facts[bridge]->cap.subordinate = (uint8_t)secondary;
+}
+
+static void add_switch(struct tree *x, int parent, unsigned bus, unsigned depth)
+{
+	int usp = add(x, parent, USP, at(bus, 0, 0));
+	unsigned inner = ++x->bus;
+
+	if (rnd(x, 4) == 0)
+		(void)add(x, parent, END, at(bus, 0, 1)); /* the switch's own endpoint */
+	for (unsigned d = 0, n = 1 + rnd(x, 3); d < n && x->n < NODES - 12; d++) {
+		int dsp = add(x, usp, rnd(x, 40) ? DSP : BLIND, at(inner, d, 0));
+
+		grow(x, dsp, depth + 1);
+	}
+	number(x, usp, inner);
+}
+
+static void grow(struct tree *x, int port, unsigned depth)
+{
+	unsigned bus = ++x->bus, dice = rnd(x, 10);
+
+	if (dice < 4 && depth < 3) {
+		add_switch(x, port, bus, depth);
+	} else if (dice == 4 && depth < 3) {
+		int bridge = add(x, port, PCI, at(bus, 0, 0));
+		unsigned inner = ++x->bus;
+
+		for (unsigned d = 0; d < 2; d++)
+			(void)add(x, bridge, END, at(inner, d, 0));
+		number(x, bridge, inner);
+	} else {
+		add_device(x, port, bus);
+	}
+	number(x, port, bus);
+}
+
+static int by_bdf(const void *a, const void *b)
+{
+	return bdf_cmp(((const struct host_function *)a)->bdf, ((const struct host_function *)b)->bdf);
+}
+
+static struct topo *make(struct tree *x, uint64_t seed)
+{
+	static const char *const cpu[] = { "Intel(R) Xeon(R) Platinum 8480+", "AMD EPYC 9654", "QEMU Virtual CPU", "" };
+	struct error err = ERROR_INIT;
+	struct topo *t = NULL;
+
+	*x = (struct tree){ .inv = calloc(1, sizeof(*x->inv)), .seed = seed * 7919 + 1 };
+	x->inv->cpu_model = cpu[rnd(x, 4)];
+	for (unsigned r = 0, n = 1 + rnd(x, 2); r < n; r++)
+		grow(x, add(x, -1, RP, at(0, r + 1, 0)), 0);
+	if (rnd(x, 4) == 0)
+		(void)add(x, -1, END, at(0, 9, 0)); /* inside the root complex */
+	x->inv->fn = arena_array(&x->inv->arena, x->n, sizeof(*x->inv->fn));
+	x->inv->nfn = x->n;
+	for (unsigned i = 0; i < x->n; i++)
+		x->inv->fn[i] = (struct host_function){ .bdf = x->bdf[i], .facts = x->facts[i], .iommu_group = -1 };
+	qsort(x->inv->fn, x->n, sizeof(*x->inv->fn), by_bdf);
+	assert_int_equal(topo_build(&t, x->inv, 1, &err), 0);
+	return t;
+}
+
+/* ---- the oracle: two lists from the root, and what stands at the place where they part ----------------- */
+
+struct list {
+	int      node[NODES];
+	unsigned n;
+};
+
+static struct list from_root(const struct tree *x, int i)
+{
+	struct list up = { 0 }, down = { 0 };
+
+	for (; i >= 0; i = x->parent[i])
+		up.node[up.n++] = i;
+	while (up.n)
+		down.node[down.n++] = up.node[--up.n];
+	return down;
+}
+
+static bool has(const struct tree *x, int i, unsigned bit)
+{
+	return x->facts[i]->cap.acs.known == HOST_PRESENT && x->facts[i]->cap.acs.ctl & bit;
+}
+
+/* d straight, r to the root, u not known; by the letter of 6.12.1.1, the bits written out. */
+static char turned(const struct tree *x, int i, struct topo_tlp tlp)
+{
+	if (tlp.type == TOPO_COMPLETION)
+		return has(x, i, 0x08) && !tlp.relaxed ? 'r' : 'd';
+	if (has(x, i, 0x40) && tlp.translated)
+		return 'd';
+	if (has(x, i, 0x20))
+		return 'u';
+	return has(x, i, 0x04) ? 'r' : 'd';
+}
+
+/* Entering a bridge from below: 0 goes on, else the end. */
+static char entering(const struct tree *x, int i, int a, struct topo_tlp tlp)
+{
+	const struct pcicap *cap = &x->facts[i]->cap;
+
+	if (x->shape[i] == BLIND)
+		return 'u';
+	if (x->shape[i] != RP && x->shape[i] != DSP)
+		return 0;
+	if (cap->acs.known == HOST_UNKNOWN)
+		return 'u';
+	if (tlp.type != TOPO_COMPLETION && has(x, i, 0x01) && (x->bdf[a].bus < cap->secondary || x->bdf[a].bus > cap->subordinate))
+		return 'b';
+	return tlp.type != TOPO_COMPLETION && has(x, i, 0x02) && tlp.translated ? 'b' : 0;
+}
+
+static bool known_platform(const struct tree *x)
+{
+	return strstr(x->inv->cpu_model, "Xeon") || strstr(x->inv->cpu_model, "EPYC");
+}
+
+static char between_roots(const struct tree *x, int ra, int rb, struct topo_tlp tlp)
+{
+	char way = turned(x, ra, tlp);
+	bool request = tlp.type != TOPO_COMPLETION;
+
+	if (x->shape[ra] != RP || x->shape[rb] != RP || x->facts[ra]->cap.acs.known == HOST_ABSENT || way == 'u')
+		return 'u';
+	if (request && way == 'd' && !has(x, ra, 0x40))
+		return 'u';
+	if (request && way == 'd' && !tlp.translated)
+		return 'u';
+	return known_platform(x) ? way : 'u';
+}
+
+/* Where the lists part, among functions of one device. */
+static char between_functions(const struct tree *x, int fa, int fb, struct topo_tlp tlp)
+{
+	int pf = x->owner[fa];
+	const struct pcicap_acs *acs = &x->facts[pf]->cap.acs;
+
+	if (acs->known == HOST_UNKNOWN)
+		return 'u';
+	if (acs->known == HOST_ABSENT)
+		return pf == x->owner[fb] ? 'r' : 'u';
+	if (!(acs->cap & 0x6c))
+		return 'r';
+	return turned(x, pf, tlp);
+}
+
+static char oracle(const struct tree *x, int a, int b, struct topo_tlp tlp)
+{
+	struct list la = from_root(x, a), lb = from_root(x, b);
+	unsigned part = 0;
+	char way;
+
+	while (la.node[part] == lb.node[part])
+		part++;
+	for (unsigned i = la.n - 1; i-- > part;)
+		if ((way = entering(x, la.node[i], a, tlp)))
+			return way;
+	if (part == 0)
+		return between_roots(x, la.node[0], lb.node[0], tlp);
+	if (x->shape[la.node[part - 1]] == PCI)
+		return 'd';
+	if (x->shape[la.node[part]] == DSP)
+		way = turned(x, la.node[part], tlp);
+	else if (x->shape[la.node[part - 1]] == USP || x->shape[la.node[part - 1]] == BLIND)
+		return 'u'; /* an unreadable port, or below one */
+	else
+		way = between_functions(x, la.node[part], lb.node[part], tlp);
+	if (way != 'r')
+		return way;
+	for (unsigned i = part; i-- > 0;) { /* back up */
+		if ((way = entering(x, la.node[i], a, tlp)))
+			return way;
+		if (x->shape[la.node[i]] == DSP && !has(x, la.node[i], 0x10))
+			return 'b';
+	}
+	return has(x, la.node[0], 0x10) && known_platform(x) ? 'r' : 'u';
+}
+
+static void one_tree(uint64_t seed)
+{
+	static const struct topo_tlp tlps[] = { { TOPO_WRITE, false, false }, { TOPO_WRITE, true, false }, { TOPO_READ, true, false },
+						{ TOPO_COMPLETION, false, false }, { TOPO_COMPLETION, false, true } };
+	static const char letter[] = "drbu";
+	struct tree x;
+	struct topo *t = make(&x, seed);
+
+	for (unsigned k = 0; k < 12; k++) {
+		int a = (int)rnd(&x, x.n), b = (int)rnd(&x, x.n);
+
+		if (x.shape[a] != END || x.shape[b] != END || a == b)
+			continue;
+		for (size_t i = 0; i < ARRAY_SIZE(tlps); i++) {
+			char want = oracle(&x, a, b, tlps[i]), ta[BDF_TEXT_MAX], tb[BDF_TEXT_MAX];
+			struct topo_route r;
+
+			topo_route(&r, t, NULL, topo_find(t, x.bdf[a]), topo_find(t, x.bdf[b]), tlps[i]);
+			if (letter[r.verdict] != want)
+				fail_msg("seed %llu, %s to %s, TLP %zu: %s by rule %s, the oracle says %c", (unsigned long long)seed,
+					 bdf_text(ta, x.bdf[a]), bdf_text(tb, x.bdf[b]), i, topo_verdict_text(r.verdict),
+					 topo_rule_id(r.rule), want);
+			assert_true(r.verdict != TOPO_REDIRECTED || (r.iommu && r.turn != TOPO_NONE));
+			assert_true(r.verdict != TOPO_DIRECT || !r.iommu);
+		}
+	}
+	topo_unref(t);
+}
+
+static void equals_the_oracle(void **state)
+{
+	const char *n = getenv("ROUTE_SEEDS");
+	uint64_t seeds = n ? strtoull(n, NULL, 10) : 100000;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < seeds; seed++)
+		one_tree(seed);
+}
+
+/* Every verdict and every rule that a tree can have occurs, or the test above proves little. */
+static void oracle_sees_everything(void **state)
+{
+	bool rule[TOPO_RULE_MAX_] = { false };
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 3000; seed++) {
+		struct tree x;
+		struct topo *t = make(&x, seed);
+
+		for (uint32_t a = 0; a < topo_count(t); a++)
+			for (unsigned k = 0; k < 3; k++) {
+				struct topo_tlp tlp = { (enum topo_tlp_type)rnd(&x, 3), rnd(&x, 2), rnd(&x, 2) };
+				struct topo_route r;
+
+				topo_route(&r, t, NULL, a, rnd(&x, topo_count(t)), tlp);
+				for (size_t p = 0; p < r.nports; p++)
+					rule[r.port[p].rule] = true;
+				rule[r.rule] = true;
+			}
+		topo_unref(t);
+	}
+	for (int r = 0; r < TOPO_RULE_MAX_; r++)
+		if (!rule[r])
+			fail_msg("no tree met rule %s", topo_rule_id((enum topo_rule)r));
+}
+
+/* ---- a real machine ------------------------------------------------------------------------------------ */
+
+static struct topo_route route(struct topo *t, const uint16_t *ctl, const char *a, const char *b, struct topo_tlp tlp)
+{
+	struct topo_route r;
+
+	topo_route(&r, t, ctl, test_at(t, a), test_at(t, b), tlp);
+	return r;
+}
+
+/* The XE9680 as Linux sets it up: SV RR CR UF on every port, no DT. GPU 4c:00.0 and NIC 4b:00.0 below one switch. */
+static void xe9680_needs_direct_translated(void **state)
+{
+	const struct topo_tlp write = { TOPO_WRITE, true, false };
+	struct topo *t = test_topo_host("xe9680");
+	uint32_t gpu = test_at(t, "0000:4c:00.0"), nic = TOPO_NONE;
+	uint16_t *ctl = calloc(topo_count(t), sizeof(*ctl));
+	char name[BDF_TEXT_MAX];
+	struct topo_route r;
+
+	(void)state;
+	for (uint32_t i = 0; i < topo_count(t); i++) {
+		ctl[i] = topo_at(t, i)->fn->facts->cap.acs.ctl;
+		if (topo_at(t, i)->fn->facts->kind == HOST_NIC && topo_path(t, i, gpu) == TOPO_PIX)
+			nic = i;
+	}
+	assert_int_not_equal(nic, TOPO_NONE);
+	(void)bdf_text(name, topo_at(t, nic)->fn->bdf);
+	r = route(t, ctl, name, "0000:4c:00.0", write);
+	assert_int_equal(r.verdict, TOPO_REDIRECTED);
+	assert_int_equal(r.rule, TOPO_RULE_RR);
+	assert_int_equal(r.decided, topo_at(t, nic)->parent);
+	assert_int_equal(topo_at(t, r.turn)->fn->facts->kind, HOST_ROOT_PORT);
+	ctl[r.decided] |= TOPO_ACS_DT; /* the whole remedy */
+	r = route(t, ctl, name, "0000:4c:00.0", write);
+	assert_int_equal(r.verdict, TOPO_DIRECT);
+	assert_int_equal(r.rule, TOPO_RULE_DT);
+	assert_int_equal(r.nports, 2); /* the NIC's port and the GPU's */
+	r = route(t, ctl, name, "0000:4c:00.0", (struct topo_tlp){ TOPO_WRITE, false, false });
+	assert_int_equal(r.verdict, TOPO_REDIRECTED); /* nothing untranslated comes through */
+	r = route(t, ctl, "0000:4c:00.0", name, (struct topo_tlp){ TOPO_COMPLETION, false, true });
+	assert_int_equal(r.rule, TOPO_RULE_RO);
+	r = route(t, ctl, "0000:4c:00.0", name, (struct topo_tlp){ TOPO_COMPLETION, false, false });
+	assert_int_equal(r.rule, TOPO_RULE_CR);
+	ctl[topo_at(t, nic)->parent] |= TOPO_ACS_TB; /* folklore's 0x7f */
+	r = route(t, ctl, name, "0000:4c:00.0", write);
+	assert_int_equal(r.verdict, TOPO_BLOCKED);
+	free(ctl);
+	topo_unref(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(equals_the_oracle),
+		cmocka_unit_test(oracle_sees_everything),
+		cmocka_unit_test(xe9680_needs_direct_translated),
+	};
+
+	return cmocka_run_group_tests_name("route", tests, NULL, NULL);
+}
