@@ -234,6 +234,13 @@ void json_add_int(struct json_out *o, const char *key, int64_t value)
 	add_made(o, key, json_object_new_int64(value));
 }
 
+void json_add_bdf(struct json_out *o, const char *key, struct bdf value)
+{
+	char text[BDF_TEXT_MAX];
+
+	json_add_string(o, key, bdf_is_none(value) ? NULL : bdf_text(text, value));
+}
+
 void json_add_bool(struct json_out *o, const char *key, bool value)
 {
 	add_made(o, key, json_object_new_boolean(value));

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/auto.h"
+#include "base/bdf.h"
 
 struct arena;
 struct error;
@@ -59,6 +60,7 @@ void json_add(struct json_out *o, const char *key, json_object *value); /* takes
 void json_add_string(struct json_out *o, const char *key, const char *value); /* NULL: null */
 void json_add_uint(struct json_out *o, const char *key, uint64_t value);
 void json_add_int(struct json_out *o, const char *key, int64_t value);
+void json_add_bdf(struct json_out *o, const char *key, struct bdf value); /* BDF_NONE: null */
 void json_add_bool(struct json_out *o, const char *key, bool value);
 
 /* Nesting: a child is made, filled, and handed to its parent, which also takes over its failure. An array

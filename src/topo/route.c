@@ -119,23 +119,23 @@ static enum way peer(struct walk *w, struct acs acs, uint32_t at)
 
 /* ---- beside: a peer on the same bus that is no switch port -------------------------------------------- */
 
-/* VFs have no ACS of their own that counts here: the device is judged by its PF's. */
-static uint32_t physical(const struct walk *w, uint32_t i)
+uint32_t topo_physical(const struct topo *t, uint32_t i)
 {
-	const struct host_facts *f = facts_of(w, i);
-	uint32_t pf = f->is_vf ? topo_find(w->t, f->pf) : i;
+	const struct host_facts *f = topo_at(t, i)->fn->facts;
+	uint32_t pf = f->is_vf ? topo_find(t, f->pf) : i;
 
 	return pf == TOPO_NONE ? i : pf;
 }
 
+/* VFs have no ACS of their own that counts here: the device is judged by its PF's. */
 static enum way inside(struct walk *w, uint32_t from, uint32_t to)
 {
-	uint32_t at = physical(w, from);
+	uint32_t at = topo_physical(w->t, from);
 	struct acs acs = acs_of(w, at);
 
 	if (acs.known == HOST_UNKNOWN)
 		return end(w, TOPO_UNDECIDED, TOPO_RULE_UNREAD, at);
-	if (acs.known == HOST_ABSENT && at == physical(w, to))
+	if (acs.known == HOST_ABSENT && at == topo_physical(w->t, to))
 		return up(w, TOPO_RULE_VF_NEVER, at);
 	if (acs.known == HOST_ABSENT)
 		return end(w, TOPO_UNDECIDED, TOPO_RULE_MF_NO_ACS, at);
@@ -160,7 +160,7 @@ static bool is_conventional(const struct walk *w, uint32_t bridge)
 
 static bool same_device(const struct walk *w, uint32_t a, uint32_t b)
 {
-	return bdf_same_device(topo_at(w->t, physical(w, a))->fn->bdf, topo_at(w->t, physical(w, b))->fn->bdf);
+	return bdf_same_device(topo_at(w->t, topo_physical(w->t, a))->fn->bdf, topo_at(w->t, topo_physical(w->t, b))->fn->bdf);
 }
 
 /* A link has one device at its end, and with ARI its device number means nothing. */
@@ -347,6 +347,7 @@ static const struct {
 	[TOPO_RULE_MF_NO_ACS] = { "mf-no-acs", "may be routed inside the multi-function device, which has no ACS" },
 	[TOPO_RULE_UNREAD] = { "unread", "meets a port whose ACS cannot be read (read as root)" },
 	[TOPO_RULE_SHAPE] = { "shape", "is between things that are not two endpoints of one PCIe tree" },
+	[TOPO_RULE_ATS] = { "ats", "depends on ATS, which cannot be read (read as root)" },
 	[TOPO_RULE_MF_NEVER] = { "mf-never", "leaves the device: its ACS says that it never routes between its functions" },
 	[TOPO_RULE_VF_NEVER] = { "vf-never", "leaves the device: without ACS it does not route between its VFs" },
 };

@@ -55,6 +55,7 @@ enum topo_rule {
 	TOPO_RULE_MF_NO_ACS,  /* unknown: a multi-function device without ACS may route between its functions */
 	TOPO_RULE_UNREAD,     /* unknown: the port's config space or ACS cannot be read */
 	TOPO_RULE_SHAPE,      /* unknown: not two endpoints, or no shape that PCIe has */
+	TOPO_RULE_ATS,        /* unknown: whether the NIC's requests are translated (topo/gdr) */
 	TOPO_RULE_MF_NEVER,   /* leaves the device: its ACS has no peer-to-peer bits (6.12.1.2) */
 	TOPO_RULE_VF_NEVER,   /* leaves the device: with VFs, without ACS; it must have ACS to route between them */
 	TOPO_RULE_MAX_,
@@ -80,6 +81,9 @@ struct topo_route {
 /* From function a to function b. ctl: ACS control words by node, instead of those read; NULL: those read. */
 void topo_route(struct topo_route *ret, const struct topo *t, const uint16_t *ctl, uint32_t a, uint32_t b,
 		struct topo_tlp tlp);
+
+/* The function whose ACS and ATS capabilities count: of a VF its PF, else itself. */
+uint32_t topo_physical(const struct topo *t, uint32_t i);
 
 const char *topo_verdict_text(enum topo_verdict v); /* "direct", "redirected", "blocked", "unknown" */
 const char *topo_rule_id(enum topo_rule r);         /* "rr", "dt", ... as in JSON */

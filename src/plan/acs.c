@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Greedy and minimal: a bit changes only when a wanted transaction meets it on its way and nothing else stops
+ * that transaction for good. What a pair that cannot be had had changed is taken back. */
+#include "plan/acs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/sbuf.h"
+
+#define MELLANOX 0x15b3
+#define REDIRECTS (TOPO_ACS_SV | TOPO_ACS_RR | TOPO_ACS_CR | TOPO_ACS_UF) /* REQ_ACS_FLAGS */
+
+struct work {
+	struct plan_acs   *plan;
+	const struct topo *t;
+	uint16_t          *ctl;  /* by node, as planned so far */
+	uint16_t          *kept; /* the same before the pair in hand */
+};
+
+static const struct host_facts *facts_at(const struct work *w, uint32_t i)
+{
+	return topo_at(w->t, i)->fn->facts;
+}
+
+/* Where Direct Translated P2P would let it across: the first port that turns it away. */
+static uint32_t turned_at(const struct topo_route *r)
+{
+	for (size_t i = 0; i < r->nports; i++)
+		if (r->port[i].rule == TOPO_RULE_RR || r->port[i].rule == TOPO_RULE_EC || r->port[i].rule == TOPO_RULE_ROOT_OPEN)
+			return r->port[i].node;
+	return TOPO_NONE;
+}
+
+/* One bit nearer to direct, if a bit stands in this transaction's way. */
+static bool remedy(struct work *w, const struct topo_route *r, bool translated)
+{
+	uint32_t port = turned_at(r);
+
+	if (r->verdict == TOPO_DIRECT || !translated)
+		return false;
+	if (port != TOPO_NONE) {
+		if (!(facts_at(w, port)->cap.acs.cap & TOPO_ACS_DT) || w->ctl[port] & TOPO_ACS_DT)
+			return false;
+		w->ctl[port] |= TOPO_ACS_DT;
+		return true;
+	}
+	if (r->rule != TOPO_RULE_TB)
+		return false;
+	w->ctl[r->decided] &= (uint16_t)~TOPO_ACS_TB;
+	return true;
+}
+
+static void solve(struct work *w, struct topo_gdr *g, uint32_t nic, uint32_t gpu)
+{
+	bool changed = true;
+
+	memcpy(w->kept, w->ctl, topo_count(w->t) * sizeof(*w->ctl));
+	while (changed) {
+		topo_gdr(g, w->t, w->ctl, nic, gpu);
+		changed = remedy(w, &g->part[TOPO_GDR_WRITE], g->ats == HOST_PRESENT) ||
+			  remedy(w, &g->part[TOPO_GDR_READ], g->ats == HOST_PRESENT);
+	}
+	if (g->part[g->worst].verdict == TOPO_DIRECT)
+		return;
+	memcpy(w->ctl, w->kept, topo_count(w->t) * sizeof(*w->ctl));
+	topo_gdr(g, w->t, w->ctl, nic, gpu);
+}
+
+/* ---- why not, and what would help ---------------------------------------------------------------------- */
+
+static int say(struct work *w, const char **ret, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static int say(struct work *w, const char **ret, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	*ret = arena_vprintf(&w->plan->arena, fmt, ap);
+	va_end(ap);
+	return *ret ? 0 : -ENOMEM;
+}
+
+static int explain_ats(struct work *w, struct plan_acs_pair *p, uint32_t nic)
+{
+	char name[BDF_TEXT_MAX];
+	int r;
+
+	(void)bdf_text(name, topo_at(w->t, nic)->fn->bdf);
+	r = say(w, &p->why, "%s has no ATS capability, so its requests are untranslated, and those have to pass the IOMMU", name);
+	if (r == 0 && facts_at(w, nic)->vendor == MELLANOX)
+		r = say(w, &p->fix, "mlxconfig -d %s set ATS_ENABLED=true, then reboot the host", name);
+	else if (r == 0)
+		r = say(w, &p->fix, "switch ATS on in its firmware or by its vendor's tool; without it there is no direct path in a guest");
+	return r;
+}
+
+static int explain(struct work *w, struct plan_acs_pair *p, const struct topo_gdr *g, uint32_t nic)
+{
+	const struct topo_route *worst = &g->part[g->worst];
+	char port[BDF_TEXT_MAX];
+	int r;
+
+	(void)bdf_text(port, p->port);
+	if (worst->rule == TOPO_RULE_RR && g->ats == HOST_ABSENT)
+		return explain_ats(w, p, topo_physical(w->t, nic));
+	if (worst->rule == TOPO_RULE_RR && facts_at(w, worst->decided)->cap.type == PCICAP_ROOT_PORT)
+		r = say(w, &p->why, "they are below different root ports, and root port %s has no Direct Translated P2P (ACSCap 0x%02x)",
+			port, facts_at(w, worst->decided)->cap.acs.cap);
+	else if (worst->rule == TOPO_RULE_RR)
+		r = say(w, &p->why, "port %s has no Direct Translated P2P (ACSCap 0x%02x)", port,
+			facts_at(w, worst->decided)->cap.acs.cap);
+	else
+		r = say(w, &p->why, "at %s the transaction %s", port, topo_rule_text(worst->rule));
+	if (r < 0)
+		return r;
+	switch (worst->rule) {
+	case TOPO_RULE_RR:
+		return say(w, &p->fix, "use a NIC below the GPU's own PCIe switch");
+	case TOPO_RULE_UNREAD:
+	case TOPO_RULE_ATS:
+		return say(w, &p->fix, "read the host as root");
+	case TOPO_RULE_EC:
+		return say(w, &p->fix, "switch EgressCtrl of %s off in firmware", port);
+	case TOPO_RULE_PLATFORM:
+	case TOPO_RULE_ROOT_OPEN:
+		return say(w, &p->fix, "use a NIC below the GPU's own PCIe switch; this root complex is not known to pass peer requests");
+	default:
+		return 0;
+	}
+}
+
+static int judge(struct work *w, struct plan_acs_pair *p, uint32_t nic, uint32_t gpu)
+{
+	struct topo_gdr now, then;
+	const struct topo_route *worst;
+
+	topo_gdr(&now, w->t, NULL, nic, gpu);
+	solve(w, &then, nic, gpu);
+	worst = &then.part[then.worst];
+	p->path = topo_path(w->t, nic, gpu);
+	p->ats = then.ats;
+	p->now = now.part[now.worst].verdict;
+	p->then = worst->verdict;
+	p->rule = worst->rule;
+	p->port = worst->decided == TOPO_NONE ? BDF_NONE : topo_at(w->t, worst->decided)->fn->bdf;
+	p->why = p->fix = "";
+	if (p->then == TOPO_DIRECT) {
+		p->state = p->now == TOPO_DIRECT ? PLAN_ACS_DIRECT : PLAN_ACS_PLANNED;
+		return 0;
+	}
+	p->state = p->then == TOPO_UNDECIDED ? PLAN_ACS_UNKNOWN : PLAN_ACS_IMPOSSIBLE;
+	return explain(w, p, &then, nic);
+}
+
+/* ---- the writes ---------------------------------------------------------------------------------------- */
+
+static int collect(struct work *w)
+{
+	struct plan_acs *p = w->plan;
+
+	p->write = arena_array(&p->arena, topo_count(w->t), sizeof(*p->write));
+	for (uint32_t i = 0; p->write && i < topo_count(w->t); i++) {
+		const struct topo_node *node = topo_at(w->t, i);
+		const struct pcicap_acs *acs = &node->fn->facts->cap.acs;
+
+		if (w->ctl[i] != acs->ctl)
+			p->write[p->nwrites++] = (struct plan_acs_write){ node->fn->bdf, acs->cap, acs->ctl, w->ctl[i] };
+	}
+	return p->write ? 0 : -ENOMEM;
+}
+
+/* "1011101", highest bit first. Every bit is spelled out: x would mean what firmware left, not what the kernel
+ * sets (pci_setup_device's config_acs; gpudirect folklore gets this wrong). */
+static void add_flags(struct sbuf *b, uint16_t bits)
+{
+	for (int i = 6; i >= 0; i--)
+		sbuf_add(b, bits >> i & 1 ? "1" : "0");
+}
+
+/* config_acs= came with 6.11 (47c8846a49ba); with more than one device it fails until 6.14 or a stable backport
+ * ("PCI/ACS: Fix 'pci=config_acs=' parameter"). */
+static int warn(struct work *w)
+{
+	unsigned major = 0, minor = 0;
+	const char *kernel = topo_inventory(w->t)->kernel;
+	struct plan_acs *p = w->plan;
+
+	p->warning = "";
+	if (!*p->boot || sscanf(kernel, "%u.%u", &major, &minor) != 2)
+		return 0;
+	if (major < 6 || (major == 6 && minor < 11))
+		return say(w, &p->warning, "kernel %s has no config_acs=; it came with 6.11", kernel);
+	if (p->nwrites > 1 && major == 6 && minor < 14)
+		return say(w, &p->warning, "kernel %s may take only the first device of config_acs= (fixed in 6.14 and later stable "
+			   "releases): look for \"Can't parse ACS command line parameter\" in its log", kernel);
+	return 0;
+}
+
+static int write_boot(struct work *w)
+{
+	struct plan_acs *p = w->plan;
+	struct sbuf b = { 0 };
+	char text[BDF_TEXT_MAX];
+	int r = 0;
+
+	for (size_t i = 0; i < p->nwrites; i++) {
+		sbuf_add(&b, i ? ";" : "pci=config_acs=");
+		add_flags(&b, (p->write[i].to | REDIRECTS) & p->write[i].cap);
+		sbuf_addf(&b, "@%s", bdf_text(text, p->write[i].port));
+	}
+	p->boot = b.failed ? NULL : arena_strdup(&p->arena, b.text ? b.text : "");
+	if (!p->boot)
+		r = -ENOMEM;
+	sbuf_done(&b);
+	return r < 0 ? r : warn(w);
+}
+
+/* ---- wants --------------------------------------------------------------------------------------------- */
+
+static int find(const struct topo *t, uint32_t *ret, struct bdf bdf, bool gpu, struct error *err)
+{
+	char text[BDF_TEXT_MAX];
+	enum host_kind kind;
+
+	*ret = topo_find(t, bdf);
+	if (*ret == TOPO_NONE)
+		return error_set(err, -ENOENT, "there is no function %s; velactl topo lists them", bdf_text(text, bdf));
+	kind = topo_at(t, *ret)->fn->facts->kind;
+	if (gpu ? kind != HOST_GPU : kind != HOST_NIC && kind != HOST_VF)
+		return error_set(err, -EINVAL, "%s is a %s, not a %s", bdf_text(text, bdf), host_kind_text(kind),
+				 gpu ? "GPU" : "NIC or VF");
+	return 0;
+}
+
+static int plan_pairs(struct work *w, const struct plan_acs_want *want, size_t n, struct error *err)
+{
+	struct plan_acs *p = w->plan;
+	int r = 0;
+
+	p->pair = arena_array(&p->arena, n, sizeof(*p->pair));
+	if (!p->pair)
+		return -ENOMEM;
+	for (size_t i = 0; i < n && r == 0; i++) {
+		struct plan_acs_pair *pair = &p->pair[p->npairs++];
+		uint32_t nic = TOPO_NONE, gpu = TOPO_NONE;
+
+		pair->nic = want[i].nic;
+		pair->gpu = want[i].gpu;
+		r = find(w->t, &nic, want[i].nic, false, err);
+		if (r == 0)
+			r = find(w->t, &gpu, want[i].gpu, true, err);
+		if (r == 0)
+			r = judge(w, pair, nic, gpu);
+	}
+	return r;
+}
+
+int plan_acs_make(struct plan_acs **ret, const struct topo *t, const struct plan_acs_want *want, size_t n,
+		  struct error *err)
+{
+	auto_(plan_acs_free) struct plan_acs *p = calloc(1, sizeof(*p));
+	struct work w = { .plan = p, .t = t };
+	int r = p ? 0 : -ENOMEM;
+
+	if (r == 0) {
+		w.ctl = arena_array(&p->arena, topo_count(t), sizeof(*w.ctl));
+		w.kept = arena_array(&p->arena, topo_count(t), sizeof(*w.kept));
+		r = w.ctl && w.kept ? 0 : -ENOMEM;
+	}
+	for (uint32_t i = 0; r == 0 && i < topo_count(t); i++)
+		w.ctl[i] = topo_at(t, i)->fn->facts->cap.acs.ctl;
+	if (r == 0)
+		r = plan_pairs(&w, want, n, err);
+	if (r == 0)
+		r = collect(&w);
+	if (r == 0)
+		r = write_boot(&w);
+	if (r < 0)
+		return err->code ? err->code : error_set(err, r, "no memory for an ACS plan");
+	*ret = steal(p);
+	return 0;
+}
+
+static enum topo_class nearest(const struct topo *t, uint32_t gpu)
+{
+	enum topo_class best = TOPO_CLASS_MAX_;
+
+	for (uint32_t i = 0; i < topo_count(t); i++) {
+		enum topo_class c = topo_at(t, i)->fn->facts->kind == HOST_NIC ? topo_path(t, i, gpu) : TOPO_CLASS_MAX_;
+
+		best = c < best ? c : best;
+	}
+	return best;
+}
+
+int plan_acs_wants(struct plan_acs_want **ret, size_t *n, const struct topo *t, struct arena *arena)
+{
+	size_t gpus = 0, nics = 0;
+
+	for (uint32_t i = 0; i < topo_count(t); i++) {
+		gpus += topo_at(t, i)->fn->facts->kind == HOST_GPU;
+		nics += topo_at(t, i)->fn->facts->kind == HOST_NIC;
+	}
+	*n = 0;
+	*ret = arena_array(arena, gpus * nics, sizeof(**ret));
+	if (!*ret)
+		return -ENOMEM;
+	for (uint32_t g = 0; g < topo_count(t); g++) {
+		enum topo_class most;
+
+		if (topo_at(t, g)->fn->facts->kind != HOST_GPU)
+			continue;
+		most = nearest(t, g);
+		most = most < TOPO_PXB ? TOPO_PXB : most;
+		for (uint32_t i = 0; i < topo_count(t); i++)
+			if (topo_at(t, i)->fn->facts->kind == HOST_NIC && topo_path(t, i, g) <= most)
+				(*ret)[(*n)++] = (struct plan_acs_want){ topo_at(t, i)->fn->bdf, topo_at(t, g)->fn->bdf };
+	}
+	return 0;
+}
+
+int plan_acs_all(struct plan_acs **ret, const struct topo *t, struct error *err)
+{
+	struct plan_acs_want *want;
+	struct arena arena = { 0 };
+	size_t n;
+	int r = plan_acs_wants(&want, &n, t, &arena);
+
+	r = r < 0 ? error_set(err, r, "no memory for an ACS plan") : plan_acs_make(ret, t, want, n, err);
+	arena_done(&arena);
+	return r;
+}
+
+struct plan_acs *plan_acs_free(struct plan_acs *p)
+{
+	if (p) {
+		arena_done(&p->arena);
+		free(p);
+	}
+	return NULL;
+}
+
+const char *plan_acs_state_text(enum plan_acs_state s)
+{
+	static const char *const text[] = { "direct", "planned", "impossible", "unknown" };
+
+	return text[s];
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Routes as JSON (docs/openapi.json): every GPU with every NIC, and with every other GPU. VFs go as their PF. */
+#include <errno.h>
+#include <json-c/json.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "plan/acs.h"
+#include "plan/routes.h"
+
+struct routes {
+	const struct topo *t;
+	const uint16_t    *planned; /* ACS control words with the ACS plan */
+	json_object       *pairs, *list;
+	struct json_out    out;
+};
+
+static struct bdf bdf_at(const struct topo *t, uint32_t i)
+{
+	return i == TOPO_NONE ? BDF_NONE : topo_at(t, i)->fn->bdf;
+}
+
+static void add_ports(struct json_out *o, const struct topo *t, const struct topo_route *r)
+{
+	json_object *a = json_object_new_array();
+
+	for (size_t i = 0; i < r->nports; i++) {
+		struct json_out p = json_out_new();
+
+		json_add_bdf(&p, "bdf", bdf_at(t, r->port[i].node));
+		json_add_string(&p, "rule", topo_rule_id(r->port[i].rule));
+		json_add_string(&p, "text", topo_rule_text(r->port[i].rule));
+		json_append_out(o, a, &p);
+	}
+	json_add(o, "ports", a);
+}
+
+static void add_route(struct json_out *all, json_object *list, const struct topo *t, const struct topo_route *r,
+		      uint32_t from, uint32_t to, struct topo_tlp tlp)
+{
+	static const char *const kind[] = { "write", "read", "completion" };
+	struct json_out o = json_out_new();
+
+	json_add_bdf(&o, "from", bdf_at(t, from));
+	json_add_bdf(&o, "to", bdf_at(t, to));
+	json_add_string(&o, "kind", kind[tlp.type]);
+	json_add_bool(&o, "translated", tlp.translated);
+	json_add_bool(&o, "relaxed", tlp.relaxed);
+	json_add_string(&o, "path", topo_class_text(topo_path(t, from, to)));
+	json_add_string(&o, "verdict", topo_verdict_text(r->verdict));
+	json_add_string(&o, "rule", topo_rule_id(r->rule));
+	json_add_string(&o, "text", topo_rule_text(r->rule));
+	json_add_bdf(&o, "port", bdf_at(t, r->decided));
+	json_add_bdf(&o, "turn", bdf_at(t, r->turn));
+	add_ports(&o, t, r);
+	json_append_out(all, list, &o);
+}
+
+static void add_pair(struct routes *w, const char *kind, uint32_t from, uint32_t to, const struct topo_route *now,
+		     enum topo_verdict planned)
+{
+	struct json_out o = json_out_new();
+
+	json_add_string(&o, "kind", kind);
+	json_add_bdf(&o, "from", bdf_at(w->t, from));
+	json_add_bdf(&o, "to", bdf_at(w->t, to));
+	json_add_string(&o, "path", topo_class_text(topo_path(w->t, from, to)));
+	json_add_string(&o, "verdict", topo_verdict_text(now->verdict));
+	json_add_string(&o, "rule", topo_rule_id(now->rule));
+	json_add_bdf(&o, "port", bdf_at(w->t, now->decided));
+	json_add_string(&o, "planned", topo_verdict_text(planned));
+	json_append_out(&w->out, w->pairs, &o);
+}
+
+static void add_gdr(struct routes *w, uint32_t nic, uint32_t gpu)
+{
+	struct topo_gdr now, then;
+
+	topo_gdr(&now, w->t, NULL, nic, gpu);
+	topo_gdr(&then, w->t, w->planned, nic, gpu);
+	add_pair(w, "gdr", nic, gpu, &now.part[now.worst], then.part[then.worst].verdict);
+	for (enum topo_gdr_part p = 0; p < TOPO_GDR_PARTS; p++) {
+		bool answer = p == TOPO_GDR_ANSWER;
+		struct topo_tlp tlp = { .type = (enum topo_tlp_type)p, .translated = !answer && now.ats == HOST_PRESENT,
+					.relaxed = answer };
+
+		add_route(&w->out, w->list, w->t, &now.part[p], answer ? gpu : nic, answer ? nic : gpu, tlp);
+	}
+}
+
+/* Between GPUs over PCIe; GPUs of today have no ATS towards the host's IOMMU, or leave it off. */
+static void add_p2p(struct routes *w, uint32_t a, uint32_t b)
+{
+	struct topo_tlp tlp = { .type = TOPO_WRITE };
+	struct topo_route now, then;
+
+	topo_route(&now, w->t, NULL, a, b, tlp);
+	topo_route(&then, w->t, w->planned, a, b, tlp);
+	add_pair(w, "p2p", a, b, &now, then.verdict);
+	add_route(&w->out, w->list, w->t, &now, a, b, tlp);
+}
+
+static void add_all(struct routes *w)
+{
+	for (uint32_t g = 0; g < topo_count(w->t); g++) {
+		if (topo_at(w->t, g)->fn->facts->kind != HOST_GPU)
+			continue;
+		for (uint32_t i = 0; i < topo_count(w->t); i++) {
+			enum host_kind kind = topo_at(w->t, i)->fn->facts->kind;
+
+			if (kind == HOST_NIC)
+				add_gdr(w, i, g);
+			else if (kind == HOST_GPU && i != g)
+				add_p2p(w, g, i);
+		}
+	}
+}
+
+/* The control words of all functions as the plan leaves them. */
+static uint16_t *planned_words(const struct topo *t, const struct plan_acs *p, struct arena *arena)
+{
+	uint16_t *ctl = arena_array(arena, topo_count(t), sizeof(*ctl));
+
+	for (uint32_t i = 0; ctl && i < topo_count(t); i++)
+		ctl[i] = topo_at(t, i)->fn->facts->cap.acs.ctl;
+	for (size_t i = 0; ctl && i < p->nwrites; i++)
+		ctl[topo_find(t, p->write[i].port)] = p->write[i].to;
+	return ctl;
+}
+
+int plan_routes_json(json_object **ret, const struct topo *t, struct error *err)
+{
+	auto_(plan_acs_free) struct plan_acs *acs = NULL;
+	struct routes w = { .t = t, .out = json_out_new() };
+	int r = plan_acs_all(&acs, t, err);
+
+	if (r == 0)
+		w.planned = planned_words(t, acs, &acs->arena);
+	if (r == 0 && w.planned) {
+		w.pairs = json_object_new_array();
+		w.list = json_object_new_array();
+		add_all(&w);
+		json_add(&w.out, "pairs", w.pairs);
+		json_add(&w.out, "routes", w.list);
+	}
+	*ret = json_finish(&w.out);
+	if (r == 0 && (!w.planned || !*ret))
+		r = error_set(err, -ENOMEM, "no memory for the routes");
+	return r;
+}
+
+int plan_route_json(json_object **ret, const struct topo *t, struct bdf from, struct bdf to, struct error *err)
+{
+	static const struct topo_tlp tlps[] = { { TOPO_WRITE, false, false }, { TOPO_WRITE, true, false },
+						{ TOPO_READ, false, false }, { TOPO_READ, true, false },
+						{ TOPO_COMPLETION, false, false }, { TOPO_COMPLETION, false, true } };
+	uint32_t a = topo_find(t, from), b = topo_find(t, to);
+	json_object *list = json_object_new_array();
+	struct json_out o = json_out_new();
+	char text[BDF_TEXT_MAX];
+
+	for (size_t i = 0; a != TOPO_NONE && b != TOPO_NONE && i < ARRAY_SIZE(tlps); i++) {
+		struct topo_route r;
+
+		topo_route(&r, t, NULL, a, b, tlps[i]);
+		add_route(&o, list, t, &r, a, b, tlps[i]);
+	}
+	json_add(&o, "routes", list);
+	*ret = json_finish(&o);
+	if (a == TOPO_NONE || b == TOPO_NONE)
+		return error_set(err, -ENOENT, "there is no function %s; velactl topo lists them",
+				 bdf_text(text, a == TOPO_NONE ? from : to));
+	return *ret ? 0 : error_set(err, -ENOMEM, "no memory for the routes");
+}

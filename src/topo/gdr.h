@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* topo/gdr — GPUDirect RDMA between one NIC and one GPU, as the three transactions it is made of. Pure. */
+
+#include "host/inventory.h"
+#include "topo/route.h"
+
+enum topo_gdr_part {
+	TOPO_GDR_WRITE,  /* the NIC writes GPU memory (receive) */
+	TOPO_GDR_READ,   /* the NIC asks for GPU memory (send) */
+	TOPO_GDR_ANSWER, /* the GPU answers, with Relaxed Ordering */
+	TOPO_GDR_PARTS,
+};
+
+struct topo_gdr {
+	enum host_known   ats; /* of the NIC (a VF: of its PF): only with it are requests translated */
+	struct topo_route part[TOPO_GDR_PARTS];
+	enum topo_gdr_part worst; /* its verdict is that of the pair */
+};
+
+/* nic: a PF or VF. ctl as in topo_route(). */
+void topo_gdr(struct topo_gdr *ret, const struct topo *t, const uint16_t *ctl, uint32_t nic, uint32_t gpu);
