@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The topology and the host as JSON documents (docs/openapi.json). Unknown values are null, never 0. */
+/* The topology as a JSON document (docs/openapi.json). Unknown values are null, never 0. */
+#include "topo/json.h"
+
 #include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,19 +11,19 @@
 #include "host/inventory.h"
 #include "topo/topo.h"
 
-static void add_or_null(struct json_out *o, const char *key, const char *value)
+void topo_add_text(struct json_out *o, const char *key, const char *value)
 {
 	json_add_string(o, key, value && *value ? value : NULL);
 }
 
-static void add_bdf(struct json_out *o, const char *key, struct bdf b)
+void topo_add_bdf(struct json_out *o, const char *key, struct bdf b)
 {
 	char text[BDF_TEXT_MAX];
 
 	json_add_string(o, key, bdf_is_none(b) ? NULL : bdf_text(text, b));
 }
 
-static void add_known(struct json_out *o, const char *key, int value)
+void topo_add_known(struct json_out *o, const char *key, int value)
 {
 	if (value < 0)
 		json_add_string(o, key, NULL);
@@ -36,7 +38,7 @@ static const char *known_text(enum host_known k)
 
 static void add_width(struct json_out *o, const char *key, uint8_t width)
 {
-	add_known(o, key, width ? width : -1);
+	topo_add_known(o, key, width ? width : -1);
 }
 
 static void add_speed(struct json_out *o, const char *key, uint8_t speed)
@@ -110,7 +112,7 @@ static void add_caps(struct json_out *o, const struct host_function *fn)
 	sriov = json_out_new();
 	json_add_string(&sriov, "state", "present");
 	json_add_uint(&sriov, "total", fn->facts->cap.sriov.total);
-	add_known(&sriov, "num", fn->facts->numvfs_known ? fn->facts->numvfs : -1);
+	topo_add_known(&sriov, "num", fn->facts->numvfs_known ? fn->facts->numvfs : -1);
 	json_add_out(o, "sriov", &sriov);
 }
 
@@ -134,24 +136,24 @@ static json_object *node_json(const struct topo *t, const struct topo_node *node
 	struct json_out o = json_out_new();
 	char text[32];
 
-	add_bdf(&o, "bdf", fn->bdf);
+	topo_add_bdf(&o, "bdf", fn->bdf);
 	json_add_string(&o, "kind", host_kind_text(fn->facts->kind));
 	(void)snprintf(text, sizeof(text), "%04x:%04x", fn->facts->vendor, fn->facts->device);
 	json_add_string(&o, "id", text);
 	(void)snprintf(text, sizeof(text), "%06x", fn->facts->class);
 	json_add_string(&o, "class", text);
-	add_bdf(&o, "parent", node->parent == TOPO_NONE ? BDF_NONE : topo_at(t, node->parent)->fn->bdf);
-	add_or_null(&o, "root_bus", fn->facts->root_bus);
-	add_known(&o, "numa_node", fn->facts->numa_node);
-	add_known(&o, "iommu_group", fn->iommu_group);
-	add_or_null(&o, "driver", host_driver_of(topo_inventory(t), fn));
-	add_or_null(&o, "driver_override", fn->facts->driver_override);
+	topo_add_bdf(&o, "parent", node->parent == TOPO_NONE ? BDF_NONE : topo_at(t, node->parent)->fn->bdf);
+	topo_add_text(&o, "root_bus", fn->facts->root_bus);
+	topo_add_known(&o, "numa_node", fn->facts->numa_node);
+	topo_add_known(&o, "iommu_group", fn->iommu_group);
+	topo_add_text(&o, "driver", host_driver_of(topo_inventory(t), fn));
+	topo_add_text(&o, "driver_override", fn->facts->driver_override);
 	add_link(&o, fn);
 	add_bars(&o, fn);
 	add_caps(&o, fn);
 	if (fn->facts->is_vf) {
-		add_bdf(&o, "pf", fn->facts->pf);
-		add_known(&o, "vf_index", fn->vf_index == HOST_VF_UNNUMBERED ? -1 : fn->vf_index);
+		topo_add_bdf(&o, "pf", fn->facts->pf);
+		topo_add_known(&o, "vf_index", fn->vf_index == HOST_VF_UNNUMBERED ? -1 : fn->vf_index);
 	}
 	add_resets(&o, fn);
 	return json_finish(&o);
@@ -211,7 +213,7 @@ static void add_matrix(struct json_out *o, const struct topo *t)
 	json_add_out(o, "matrix", &m);
 }
 
-static void add_findings(struct json_out *o, const struct inventory *inv)
+void topo_add_findings(struct json_out *o, const struct inventory *inv)
 {
 	json_object *a = json_object_new_array();
 
@@ -238,100 +240,6 @@ json_object *topo_json(const struct topo *t)
 		json_append(&o, nodes, node_json(t, topo_at(t, i)));
 	json_add(&o, "nodes", nodes);
 	add_matrix(&o, t);
-	add_findings(&o, topo_inventory(t));
-	return json_finish(&o);
-}
-
-/* ---- the host ----------------------------------------------------------------------------------- */
-
-static void add_pools(struct json_out *o, const struct host_node *n)
-{
-	json_object *a = json_object_new_array();
-
-	for (size_t i = 0; i < n->npools; i++) {
-		struct json_out p = json_out_new();
-
-		json_add_uint(&p, "size", n->pool[i].page_size);
-		json_add_uint(&p, "total", n->pool[i].total);
-		json_add_uint(&p, "free", n->pool[i].free);
-		json_append_out(o, a, &p);
-	}
-	json_add(o, "hugepages", a);
-}
-
-static json_object *numa_json(struct json_out *o, const struct inventory *inv, const struct host_node *n)
-{
-	json_object *distance = json_object_new_array();
-	struct sbuf cpus = { 0 };
-	struct json_out c = json_out_new();
-
-	json_add_int(&c, "id", n->id);
-	cpuset_write(&cpus, &n->cpus);
-	json_add_string(&c, "cpus", cpus.text ? cpus.text : "");
-	sbuf_done(&cpus);
-	if (n->memory_known) {
-		json_add_uint(&c, "memory", n->mem_total);
-		json_add_uint(&c, "memory_free", n->mem_free);
-	} else {
-		json_add_string(&c, "memory", NULL);
-		json_add_string(&c, "memory_free", NULL);
-	}
-	for (size_t i = 0; i < inv->nnodes; i++)
-		json_append(&c, distance, json_object_new_int(n->distance[i]));
-	json_add(&c, "distance", distance);
-	add_pools(&c, n);
-	o->failed = o->failed || c.failed;
-	return c.obj;
-}
-
-static void add_counts(struct json_out *o, const struct inventory *inv)
-{
-	unsigned count[HOST_KIND_MAX_] = { 0 };
-	struct json_out c = json_out_new();
-
-	for (size_t i = 0; i < inv->nfn; i++)
-		count[inv->fn[i].facts->kind]++;
-	for (int k = 0; k < HOST_KIND_MAX_; k++)
-		json_add_uint(&c, host_kind_text((enum host_kind)k), count[k]);
-	json_add_out(o, "counts", &c);
-}
-
-static void add_system(struct json_out *o, const struct inventory *inv)
-{
-	struct json_out cpu = json_out_new(), product = json_out_new(), iommu = json_out_new();
-
-	add_or_null(o, "kernel", inv->kernel);
-	add_or_null(o, "cmdline", inv->cmdline);
-	add_or_null(&cpu, "vendor", inv->cpu_vendor);
-	add_or_null(&cpu, "model", inv->cpu_model);
-	json_add_out(o, "cpu", &cpu);
-	add_or_null(&product, "vendor", inv->dmi_vendor);
-	add_or_null(&product, "name", inv->dmi_product);
-	add_or_null(&product, "bios", inv->dmi_bios);
-	json_add_out(o, "product", &product);
-	json_add_string(&iommu, "state", !inv->iommu_known ? "unknown" : inv->iommu_units ? "on" : "off");
-	json_add_uint(&iommu, "units", inv->iommu_units);
-	json_add_out(o, "iommu", &iommu);
-	json_add_bool(o, "kvm", inv->kvm);
-	json_add_bool(o, "vfio_pci", inv->vfio_pci_loaded);
-}
-
-json_object *topo_host_json(const struct topo *t)
-{
-	const struct inventory *inv = topo_inventory(t);
-	json_object *nodes = json_object_new_array();
-	struct json_out o = json_out_new(), cost = json_out_new();
-
-	json_add_uint(&o, "generation", topo_generation(t));
-	add_system(&o, inv);
-	for (size_t i = 0; i < inv->nnodes; i++)
-		json_append(&o, nodes, numa_json(&o, inv, &inv->node[i]));
-	json_add(&o, "nodes", nodes);
-	add_counts(&o, inv);
-	add_findings(&o, inv);
-	json_add_uint(&cost, "functions", inv->nfn);
-	json_add_uint(&cost, "syscalls", inv->stats.syscalls);
-	json_add_uint(&cost, "config_dwords", inv->stats.config_dwords);
-	json_add_out(&o, "cost", &cost);
+	topo_add_findings(&o, topo_inventory(t));
 	return json_finish(&o);
 }

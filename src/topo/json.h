@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* topo/json — what the documents of this room have in common (room-private). */
+
+#include "base/bdf.h"
+
+struct inventory;
+struct json_out;
+
+void topo_add_text(struct json_out *o, const char *key, const char *value); /* "" or NULL: null */
+void topo_add_bdf(struct json_out *o, const char *key, struct bdf b);       /* BDF_NONE: null */
+void topo_add_known(struct json_out *o, const char *key, int value);        /* negative: null */
+void topo_add_findings(struct json_out *o, const struct inventory *inv);
