@@ -14,7 +14,7 @@ _velactl()
 	esac
 	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
 		case $word in
-		topo | plan | create | list | show | delete | op | host | dump | help) verb=$word; break ;;
+		topo | path | plan | create | list | show | delete | op | host | dump | help) verb=$word; break ;;
 		esac
 	done
 	if [[ $cur == -* ]]; then
@@ -25,7 +25,7 @@ _velactl()
 		return
 	fi
 	case $verb in
-	'' | help) word='topo plan create list show delete op host dump help' ;;
+	'' | help) word='topo path plan create list show delete op host dump help' ;;
 	op) word='show wait' ;;
 	show | delete) word=$(velactl list 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
 	*) return ;;

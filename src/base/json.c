@@ -208,7 +208,7 @@ void json_add(struct json_out *o, const char *key, json_object *value)
 	}
 }
 
-static void add_made(struct json_out *o, const char *key, json_object *value)
+void json_add_made(struct json_out *o, const char *key, json_object *value)
 {
 	if (value)
 		json_add(o, key, value);
@@ -219,19 +219,19 @@ static void add_made(struct json_out *o, const char *key, json_object *value)
 void json_add_string(struct json_out *o, const char *key, const char *value)
 {
 	if (value)
-		add_made(o, key, json_object_new_string(value));
+		json_add_made(o, key, json_object_new_string(value));
 	else
 		json_add(o, key, NULL);
 }
 
 void json_add_uint(struct json_out *o, const char *key, uint64_t value)
 {
-	add_made(o, key, json_object_new_uint64(value));
+	json_add_made(o, key, json_object_new_uint64(value));
 }
 
 void json_add_int(struct json_out *o, const char *key, int64_t value)
 {
-	add_made(o, key, json_object_new_int64(value));
+	json_add_made(o, key, json_object_new_int64(value));
 }
 
 void json_add_bdf(struct json_out *o, const char *key, struct bdf value)
@@ -243,7 +243,7 @@ void json_add_bdf(struct json_out *o, const char *key, struct bdf value)
 
 void json_add_bool(struct json_out *o, const char *key, bool value)
 {
-	add_made(o, key, json_object_new_boolean(value));
+	json_add_made(o, key, json_object_new_boolean(value));
 }
 
 struct json_out json_out_new(void)

@@ -57,6 +57,7 @@ struct json_out {
 };
 
 void json_add(struct json_out *o, const char *key, json_object *value); /* takes value */
+void json_add_made(struct json_out *o, const char *key, json_object *value); /* the same, but NULL is a failure */
 void json_add_string(struct json_out *o, const char *key, const char *value); /* NULL: null */
 void json_add_uint(struct json_out *o, const char *key, uint64_t value);
 void json_add_int(struct json_out *o, const char *key, int64_t value);

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/sbuf.h"
 #include "host/inventory.h"
+#include "topo/rail.h"
 #include "topo/topo.h"
 
 void topo_add_text(struct json_out *o, const char *key, const char *value)
@@ -159,60 +159,6 @@ static json_object *node_json(const struct topo *t, const struct topo_node *node
 	return json_finish(&o);
 }
 
-static bool in_matrix(const struct host_function *fn)
-{
-	return fn->facts->kind == HOST_GPU || fn->facts->kind == HOST_NIC || fn->facts->kind == HOST_NVME;
-}
-
-static void add_row(struct json_out *o, json_object *rows, const struct topo *t, uint32_t a)
-{
-	json_object *row = json_object_new_array();
-
-	for (uint32_t b = 0; b < topo_count(t); b++)
-		if (in_matrix(topo_at(t, b)->fn))
-			json_append(o, row, json_object_new_string(topo_class_text(topo_path(t, a, b))));
-	json_append(o, rows, row);
-}
-
-static void add_cpus(struct json_out *o, json_object *cpus, const struct topo *t, const struct host_function *fn)
-{
-	const struct host_node *n = host_node_find(topo_inventory(t), fn->facts->numa_node);
-	struct sbuf text = { 0 };
-
-	if (n)
-		cpuset_write(&text, &n->cpus);
-	o->failed = o->failed || text.failed;
-	json_append(o, cpus, json_object_new_string(text.text ? text.text : ""));
-	sbuf_done(&text);
-}
-
-static void add_matrix(struct json_out *o, const struct topo *t)
-{
-	json_object *devices = json_object_new_array(), *rows = json_object_new_array();
-	json_object *cpus = json_object_new_array(), *numa = json_object_new_array();
-	struct json_out m = json_out_new();
-	char text[BDF_TEXT_MAX];
-
-	for (uint32_t i = 0; i < topo_count(t); i++) {
-		const struct host_function *fn = topo_at(t, i)->fn;
-
-		if (!in_matrix(fn))
-			continue;
-		json_append(o, devices, json_object_new_string(bdf_text(text, fn->bdf)));
-		add_row(o, rows, t, i);
-		add_cpus(o, cpus, t, fn);
-		if (fn->facts->numa_node < 0) /* json-c: a NULL item is null */
-			o->failed = json_object_array_add(numa, NULL) < 0 || o->failed;
-		else
-			json_append(o, numa, json_object_new_int(fn->facts->numa_node));
-	}
-	json_add(&m, "devices", devices);
-	json_add(&m, "rows", rows);
-	json_add(&m, "cpus", cpus);
-	json_add(&m, "numa", numa);
-	json_add_out(o, "matrix", &m);
-}
-
 void topo_add_findings(struct json_out *o, const struct inventory *inv)
 {
 	json_object *a = json_object_new_array();
@@ -239,7 +185,8 @@ json_object *topo_json(const struct topo *t)
 	for (uint32_t i = 0; i < topo_count(t); i++)
 		json_append(&o, nodes, node_json(t, topo_at(t, i)));
 	json_add(&o, "nodes", nodes);
-	add_matrix(&o, t);
+	json_add_made(&o, "gpus", topo_gpus_json(t));
+	topo_add_matrix(&o, t);
 	topo_add_findings(&o, topo_inventory(t));
 	return json_finish(&o);
 }

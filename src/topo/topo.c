@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Builds the graph: parents by BDF, children in BDF order, the nearest switch above each function. The
- * result is checked in full before anyone sees it, and never changes after that. */
+/* Builds the graph: parents by BDF, children in BDF order, the nearest switch above each function, rails; and
+ * says which links are trained down. The result is checked in full before anyone sees it, and never changes
+ * after that. */
 #include "topo/topo.h"
 
 #include <assert.h>
@@ -13,6 +14,8 @@
 #include "base/error.h"
 #include "base/strtab.h"
 #include "host/inventory.h"
+#include "topo/path.h"
+#include "topo/rail.h"
 
 struct topo {
 	atomic_uint       refs;
@@ -142,6 +145,23 @@ static bool is_switch_top(const struct topo *t, const struct topo_node *node)
 	return false;
 }
 
+/* Each bridge looks through its children once, however many there are. */
+static bool find_switches(struct topo *t)
+{
+	autofree bool *top = calloc(t->n + 1, sizeof(*top));
+
+	for (uint32_t i = 0; top && i < t->n; i++)
+		top[i] = is_switch_top(t, &t->node[i]);
+	for (uint32_t i = 0; top && i < t->n; i++) {
+		uint32_t up = t->node[i].parent;
+
+		while (up != TOPO_NONE && !top[up])
+			up = t->node[up].parent;
+		t->node[i].usp = up;
+	}
+	return top;
+}
+
 static void settle(struct topo *t)
 {
 	for (uint32_t i = 0; i < t->n; i++)
@@ -157,13 +177,6 @@ static void settle(struct topo *t)
 	for (uint32_t i = 0; i < t->n; i++)
 		for (uint32_t up = t->node[i].parent; up != TOPO_NONE; up = t->node[up].parent)
 			t->node[i].depth++;
-	for (uint32_t i = 0; i < t->n; i++) {
-		uint32_t up = t->node[i].parent;
-
-		while (up != TOPO_NONE && !is_switch_top(t, &t->node[up]))
-			up = t->node[up].parent;
-		t->node[i].usp = up;
-	}
 }
 
 static void verify(const struct topo *t)
@@ -177,6 +190,21 @@ static void verify(const struct topo *t)
 		for (uint32_t c = node->first_child; c != TOPO_NONE; c = t->node[c].next_sibling)
 			assert(t->node[c].parent == i);
 	}
+}
+
+static int build(struct topo *t)
+{
+	int r = link_parents(t);
+
+	if (r == 0)
+		r = cut_loops(t);
+	if (r < 0)
+		return r;
+	settle(t);
+	if (!find_switches(t))
+		return -ENOMEM;
+	r = topo_links_check(t, t->inv);
+	return r < 0 ? r : topo_rails_set(t, t->node);
 }
 
 int topo_build(struct topo **ret, struct inventory *inv, uint64_t generation, struct error *err)
@@ -193,74 +221,12 @@ int topo_build(struct topo **ret, struct inventory *inv, uint64_t generation, st
 	if (!t->node)
 		return error_set(err, -ENOMEM, "no memory for a topology of %zu functions", inv->nfn);
 	t->inv = inv;
-	r = link_parents(t);
-	if (r == 0)
-		r = cut_loops(t);
+	r = build(t);
 	if (r < 0) {
 		t->inv = NULL; /* still the caller's */
 		return error_set(err, r, "no memory for a topology");
 	}
-	settle(t);
 	verify(t);
 	*ret = steal(t);
 	return 0;
-}
-
-/* ---- path classes ------------------------------------------------------------------------------- */
-
-static uint32_t common_bridge(const struct topo *t, uint32_t a, uint32_t b)
-{
-	while (a != b) {
-		if (t->node[a].depth < t->node[b].depth) {
-			uint32_t swap = a;
-
-			a = b;
-			b = swap;
-		}
-		a = t->node[a].parent;
-		if (a == TOPO_NONE)
-			return TOPO_NONE;
-	}
-	return a;
-}
-
-/* Switches above i, as far up as `top` or, without it, as what is below it. */
-static unsigned switches_up(const struct topo *t, uint32_t i, uint32_t top, bool with_top)
-{
-	unsigned n = 0;
-
-	for (i = t->node[i].usp; i != TOPO_NONE && t->node[i].depth > t->node[top].depth; i = t->node[i].usp)
-		n++;
-	return n + (with_top && i == top);
-}
-
-static enum topo_class across_hosts(const struct topo *t, const struct host_function *a, const struct host_function *b)
-{
-	int na = a->facts->numa_node, nb = b->facts->numa_node;
-
-	if (t->inv->nnodes == 1) /* -1 is what firmware without SRAT says; with one node there is no other */
-		return TOPO_NODE;
-	if (na < 0 || nb < 0)
-		return TOPO_UNKNOWN;
-	return na == nb ? TOPO_NODE : TOPO_SYS;
-}
-
-enum topo_class topo_path(const struct topo *t, uint32_t a, uint32_t b)
-{
-	const struct topo_node *na = topo_at(t, a), *nb = topo_at(t, b);
-	uint32_t top;
-
-	if (a == b)
-		return TOPO_SELF;
-	top = common_bridge(t, a, b);
-	if (top == TOPO_NONE) {
-		if (!*na->fn->facts->root_bus || !*nb->fn->facts->root_bus)
-			return TOPO_UNKNOWN;
-		if (strcmp(na->fn->facts->root_bus, nb->fn->facts->root_bus) == 0)
-			return TOPO_PHB;
-		return across_hosts(t, na->fn, nb->fn);
-	}
-	if (top == a || top == b || (na->parent == top && nb->parent == top))
-		return TOPO_PIX; /* one bridge, or a bridge and what is below it */
-	return switches_up(t, a, top, true) + switches_up(t, b, top, false) <= 1 ? TOPO_PIX : TOPO_PXB;
 }

@@ -36,6 +36,7 @@ struct topo_node {
 	uint32_t usp;                   /* index of the nearest switch's top above (its upstream port); TOPO_NONE */
 	uint32_t depth;                 /* bridges above */
 	uint32_t first_child, next_sibling; /* TOPO_NONE; siblings in BDF order */
+	int32_t  rail;                  /* of a GPU and of the NIC ports that pair with it; -1 none */
 };
 
 /* Takes inv over on success. */
@@ -51,11 +52,10 @@ const struct inventory *topo_inventory(const struct topo *t);
 size_t                  topo_count(const struct topo *t);
 const struct topo_node *topo_at(const struct topo *t, uint32_t i); /* in BDF order */
 uint32_t                topo_find(const struct topo *t, struct bdf bdf); /* TOPO_NONE if there is none */
-enum topo_class         topo_path(const struct topo *t, uint32_t a, uint32_t b);
-/* As topo_path, for a VF that does not exist yet: it would sit where its PF is. */
+enum topo_class         topo_path(const struct topo *t, uint32_t a, uint32_t b); /* topo/path.h has the whole way */
 
 struct json_object;
-/* {"generation", "nodes": [...], "matrix": {...}, "findings": [...]}; NULL: no memory. docs/openapi.json
+/* {"generation", "nodes": [...], "gpus": [...], "matrix": {...}, "findings": [...]}; NULL: no memory. docs/openapi.json
  * has it whole. */
 struct json_object *topo_json(const struct topo *t);
 /* Kernel, CPUs, NUMA nodes, memory, IOMMU, findings and the cost of reading them; NULL: no memory. */

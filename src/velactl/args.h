@@ -20,6 +20,7 @@ enum ctl_group {
 	CTL_REQUEST = 1 << 4,
 	CTL_START = 1 << 5,  /* --no-wait */
 	CTL_WAIT = 1 << 6,   /* --timeout */
+	CTL_NAMES = 1 << 7,  /* --numeric */
 };
 
 #define CTL_WORDS_MAX 8
@@ -27,7 +28,7 @@ enum ctl_group {
 struct ctl_args {
 	const char *word[CTL_WORDS_MAX]; /* what is no option, the verb first; borrowed from argv, as all below */
 	size_t      nwords;
-	bool        json, help, version, all, matrix, numeric, xml, no_wait;
+	bool        json, help, version, all, unfold, matrix, numeric, xml, no_wait;
 	const char *root, *host, *conf, *socket, *file, *svg;
 	const char *dot; /* "": --dot without a FILE */
 	uint64_t    timeout; /* seconds */

@@ -119,11 +119,16 @@ static int draw(char **ret, struct ctl_picture *p, bool svg, struct error *err)
 	return *ret ? 0 : error_set(err, -ENOMEM, "no memory for a picture");
 }
 
+static unsigned shown(const struct ctl_args *a)
+{
+	return (a->all ? CTL_SHOW_ALL : 0) | (a->unfold ? CTL_SHOW_VFS : 0);
+}
+
 static int write_picture(struct ctl *c, json_object *doc, struct ctl_names *names, const char *file, struct error *err)
 {
 	autofree char *text = NULL;
 	struct ctl_picture p;
-	int r = ctl_picture_build(&p, doc, c->args.all, names, err);
+	int r = ctl_picture_build(&p, doc, shown(&c->args), names, err);
 
 	if (r < 0)
 		return r;
@@ -143,8 +148,8 @@ static int write_text(struct ctl *c, json_object *doc, struct ctl_names *names, 
 	int r;
 
 	if (c->args.matrix)
-		return ctl_matrix_write(&c->out, doc, names, err);
-	r = ctl_tree_build(&tree, doc, c->args.all, err);
+		return ctl_matrix_write(&c->out, doc, c->args.all, names, err);
+	r = ctl_tree_build(&tree, doc, shown(&c->args), err);
 	if (r == 0) {
 		r = write_tree(&c->out, &tree, names, err);
 		ctl_tree_done(&tree);

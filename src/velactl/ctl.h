@@ -46,6 +46,7 @@ int ctl_conf(struct ctl *c, struct error *err); /* reads it once */
 void ctl_findings_write(struct ctl_out *out, struct json_object *doc); /* "! ID COMPONENT: TEXT" lines */
 
 enum ctl_exit ctl_topo(struct ctl *c, char const *const *arg, size_t n);
+enum ctl_exit ctl_path(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_plan(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_create(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_list(struct ctl *c, char const *const *arg, size_t n);

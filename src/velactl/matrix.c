@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -31,15 +32,19 @@ struct column {
 
 struct matrix {
 	struct arena   arena;
-	struct device *device; /* GPUs, NICs, NVMe drives; BDF order within */
+	struct device *device; /* by kind; BDF order within */
 	size_t         n;
-	struct column *column;
+	struct column *column; /* the devices, then TAIL more */
 	size_t         ncolumns;
+	unsigned       labels; /* columns that the labels take */
+	unsigned       gap;    /* blanks between columns */
 };
+
+enum { RAIL, CPUS, NUMA, TAIL };
 
 static const struct {
 	const char *kind, *label;
-} shown[] = { { "gpu", "GPU" }, { "nic", "NIC" }, { "nvme", "NVME" }, { "", "DEV" } };
+} shown[] = { { "gpu", "GPU" }, { "nic", "NIC" }, { "nvme", "NVME" }, { "nvswitch", "NVSW" }, { "", "DEV" } };
 
 static const struct {
 	const char *class, *text;
@@ -63,38 +68,58 @@ static size_t kind_of(json_object *doc)
 	return k;
 }
 
-static json_object *node_of(json_object *topology, const char *bdf)
+static int compare(const void *a, const void *b)
 {
-	json_object *nodes = ctl_doc_list(topology, "nodes");
-
-	for (size_t i = 0; i < ctl_doc_count(nodes); i++) {
-		json_object *node = json_object_array_get_idx(nodes, i);
-
-		if (strcmp(ctl_doc_text(node, "bdf"), bdf) == 0)
-			return node;
-	}
-	return NULL;
+	return strcmp(((const struct device *)a)->bdf, ((const struct device *)b)->bdf);
 }
 
-static void collect(struct matrix *m, json_object *topology, json_object *devices)
+/* The devices of the matrix with their nodes: sorted, so that each node is looked up and not each device. */
+static size_t find_nodes(struct device *found, json_object *topology, json_object *devices)
 {
+	json_object *nodes = ctl_doc_list(topology, "nodes");
 	size_t n = ctl_doc_count(devices);
 
-	for (size_t kind = 0; kind < ARRAY_SIZE(shown); kind++) {
+	for (size_t i = 0; i < n; i++) {
+		const char *bdf = json_object_get_string(json_object_array_get_idx(devices, i));
+
+		found[i] = (struct device){ .bdf = bdf ? bdf : "?", .at = i };
+	}
+	if (n)
+		qsort(found, n, sizeof(*found), compare);
+	for (size_t i = 0; n && i < ctl_doc_count(nodes); i++) {
+		struct device key = { .doc = json_object_array_get_idx(nodes, i) }, *d;
+
+		key.bdf = ctl_doc_text(key.doc, "bdf");
+		d = bsearch(&key, found, n, sizeof(*found), compare);
+		if (d)
+			d->doc = key.doc;
+	}
+	return n;
+}
+
+static bool collect(struct matrix *m, json_object *topology, json_object *devices, bool all)
+{
+	struct device *found = arena_array(&m->arena, ctl_doc_count(devices) + 1, sizeof(*found));
+	size_t n = found ? find_nodes(found, topology, devices) : 0;
+
+	m->device = arena_array(&m->arena, n + 1, sizeof(*m->device));
+	for (size_t kind = 0; m->device && kind < ARRAY_SIZE(shown); kind++) {
 		unsigned of_kind = 0;
 
+		if (!all && strcmp(shown[kind].kind, "nvswitch") == 0)
+			continue;
 		for (size_t i = 0; i < n; i++) {
-			const char *bdf = json_object_get_string(json_object_array_get_idx(devices, i));
-			json_object *doc = bdf ? node_of(topology, bdf) : NULL;
 			struct device *d = &m->device[m->n];
 
-			if (kind_of(doc) != kind)
+			if (kind_of(found[i].doc) != kind)
 				continue;
-			*d = (struct device){ .doc = doc, .bdf = bdf ? bdf : "?", .at = i };
+			*d = found[i];
 			(void)snprintf(d->label, sizeof(d->label), "%s%u", shown[kind].label, of_kind++);
+			m->labels = strlen(d->label) > m->labels ? (unsigned)strlen(d->label) : m->labels;
 			m->n++;
 		}
 	}
+	return found && m->device;
 }
 
 static const char *text_at(json_object *array, size_t i)
@@ -114,12 +139,26 @@ static const char **column_add(struct matrix *m, const char *head)
 	return c->cell;
 }
 
+static bool add_tail(struct matrix *m, json_object *matrix)
+{
+	static const struct {
+		const char *head, *key;
+	} tail[TAIL] = { [RAIL] = { "Rail", "rails" }, [CPUS] = { "CPU Affinity", "cpus" }, [NUMA] = { "NUMA", "numa" } };
+
+	for (size_t i = 0; i < TAIL; i++) {
+		const char **cell = column_add(m, tail[i].head);
+
+		for (size_t r = 0; cell && r < m->n; r++)
+			cell[r] = text_at(ctl_doc_list(matrix, tail[i].key), m->device[r].at);
+	}
+	return m->ncolumns == m->n + TAIL;
+}
+
 static bool fill(struct matrix *m, json_object *matrix)
 {
 	json_object *rows = ctl_doc_list(matrix, "rows");
-	const char **cpus, **numa;
 
-	m->column = arena_array(&m->arena, m->n + 2, sizeof(*m->column));
+	m->column = arena_array(&m->arena, m->n + TAIL, sizeof(*m->column));
 	if (!m->column)
 		return false;
 	for (size_t c = 0; c < m->n; c++) {
@@ -128,70 +167,69 @@ static bool fill(struct matrix *m, json_object *matrix)
 		for (size_t r = 0; cell && r < m->n; r++)
 			cell[r] = text_at(json_object_array_get_idx(rows, m->device[r].at), m->device[c].at);
 	}
-	cpus = column_add(m, "CPU Affinity");
-	numa = column_add(m, "NUMA");
-	for (size_t r = 0; cpus && numa && r < m->n; r++) {
-		cpus[r] = text_at(ctl_doc_list(matrix, "cpus"), m->device[r].at);
-		numa[r] = text_at(ctl_doc_list(matrix, "numa"), m->device[r].at);
-	}
+	if (!add_tail(m, matrix))
+		return false;
 	for (size_t c = 0; c < m->ncolumns; c++) {
-		m->column[c].width = ctl_out_columns(m->column[c].head);
+		unsigned most = 0;
+
 		for (size_t r = 0; r < m->n; r++) {
 			unsigned w = ctl_out_columns(m->column[c].cell[r]);
 
-			m->column[c].width = w > m->column[c].width ? w : m->column[c].width;
+			most = w > most ? w : most;
 		}
+		m->column[c].width = ctl_out_columns(m->column[c].head);
+		m->column[c].width = !most ? 0 : most > m->column[c].width ? most : m->column[c].width;
 	}
-	return m->ncolumns == m->n + 2;
+	return true;
 }
 
-static unsigned label_width(const struct matrix *m)
+/* Columns that columns [from, to) take, with what stands before each; empty ones are not printed. */
+static unsigned width_of(const struct matrix *m, size_t from, size_t to)
 {
-	unsigned most = 0;
+	unsigned sum = 0;
 
-	for (size_t i = 0; i < m->n; i++) {
-		unsigned w = (unsigned)strlen(m->device[i].label);
-
-		most = w > most ? w : most;
-	}
-	return most;
+	for (size_t c = from; c < to; c++)
+		sum += m->column[c].width ? m->gap + m->column[c].width : 0;
+	return sum;
 }
 
-/* How many columns from `from` on fit beside the labels; at least one, cut if it must be. */
-static size_t block_of(struct matrix *m, size_t from, unsigned room)
+/* All in one block, with CPU lists cut if need be? Else the devices stand closer, and the rest of the columns goes to
+ * the list of devices. */
+static void arrange(struct matrix *m, unsigned width)
 {
-	size_t to = from;
-	unsigned used = 0;
+	struct column *cpus = &m->column[m->n + CPUS];
+	unsigned whole, over;
 
-	for (; to < m->ncolumns; to++) {
-		unsigned tail = to + 2 == m->ncolumns ? 2 + m->column[to + 1].width : 0; /* CPUs keep room for NUMA */
-
-		if (used + 2 + m->column[to].width + tail > room && to > from)
-			break;
-		used += 2 + m->column[to].width;
-		if (used + tail > room) {
-			unsigned over = used + tail - room, w = m->column[to].width;
-
-			m->column[to].width = w > over + CPUS_MIN ? w - over : w < CPUS_MIN ? w : CPUS_MIN;
-			used = room - tail;
-		}
+	m->gap = 2;
+	whole = m->labels + width_of(m, 0, m->ncolumns);
+	over = width && whole > width ? whole - width : 0;
+	if (over && cpus->width >= over + CPUS_MIN) {
+		cpus->width -= over;
+	} else if (over) {
+		m->gap = 1;
+		m->ncolumns = m->n;
 	}
+}
+
+/* How many columns from `from` on fit beside the labels; at least one. */
+static size_t block_of(const struct matrix *m, size_t from, unsigned width)
+{
+	size_t to = from + 1;
+
+	while (to < m->ncolumns && (!width || m->labels + width_of(m, from, to + 1) <= width))
+		to++;
 	return to - from;
 }
 
-static void write_block(struct ctl_out *o, const struct matrix *m, size_t from, size_t n, unsigned labels)
+static void write_block(struct ctl_out *o, const struct matrix *m, size_t from, size_t n)
 {
-	ctl_out_cell(o, "", labels);
-	for (size_t c = from; c < from + n; c++) {
-		sbuf_add(&o->text, "  ");
-		ctl_out_cell(o, m->column[c].head, m->column[c].width);
-	}
-	ctl_out_end(o);
-	for (size_t r = 0; r < m->n; r++) {
-		ctl_out_cell(o, m->device[r].label, labels);
+	for (size_t r = 0; r <= m->n; r++) { /* the head first */
+		ctl_out_cell(o, r ? m->device[r - 1].label : "", m->labels);
 		for (size_t c = from; c < from + n; c++) {
-			sbuf_add(&o->text, "  ");
-			ctl_out_cell(o, m->column[c].cell[r], m->column[c].width);
+			if (!m->column[c].width)
+				continue;
+			sbuf_addf(&o->text, "%*s", (int)m->gap, "");
+			ctl_out_cell(o, r ? m->column[c].cell[r - 1] : m->column[c].head, m->column[c].width);
 		}
 		ctl_out_end(o);
 	}
@@ -200,6 +238,9 @@ static void write_block(struct ctl_out *o, const struct matrix *m, size_t from, 
 static const struct ctl_column device_columns[] = {
 	{ "LABEL", CTL_LEFT },
 	{ "DEVICE", CTL_LEFT },
+	{ "RAIL", CTL_RIGHT, .drop = 4 },
+	{ "NUMA", CTL_RIGHT, .drop = 5 },
+	{ "CPUS", CTL_LEFT, .drop = 3, .cut = CPUS_MIN },
 	{ "DRIVER", CTL_LEFT, .drop = 2 },
 	{ "NAME", CTL_LEFT, .drop = 1, .cut = 10 },
 };
@@ -212,8 +253,10 @@ static bool write_devices(struct ctl_out *o, const struct matrix *m, struct ctl_
 		const struct device *d = &m->device[i];
 		const char *id = ctl_doc_text(d->doc, "id");
 		char name[256];
-		const char *cell[] = { d->label, d->bdf, ctl_doc_text(d->doc, "driver"),
-				       names ? ctl_names_find(names, name, sizeof(name), id) : id };
+		bool here = m->ncolumns == m->n; /* where the matrix had no room */
+		const char *cell[] = { d->label, d->bdf, here ? m->column[m->n + RAIL].cell[i] : "",
+				       here ? m->column[m->n + NUMA].cell[i] : "", here ? m->column[m->n + CPUS].cell[i] : "",
+				       ctl_doc_text(d->doc, "driver"), names ? ctl_names_find(names, name, sizeof(name), id) : id };
 
 		if (!ctl_table_row(t, NULL, cell, ARRAY_SIZE(cell)))
 			return false;
@@ -245,35 +288,37 @@ static void write_classes(struct ctl_out *o, const struct matrix *m)
 	}
 }
 
-int ctl_matrix_write(struct ctl_out *out, json_object *topology, struct ctl_names *names, struct error *err)
+static bool write_all(struct ctl_out *out, struct matrix *m, int64_t left_out, struct ctl_names *names)
+{
+	if (!m->n) {
+		sbuf_add(&out->text, "no GPUs, NICs or NVMe drives\n");
+		return true;
+	}
+	arrange(m, out->width);
+	for (size_t from = 0, n; from < m->ncolumns; from += n) {
+		n = block_of(m, from, out->width);
+		if (from)
+			sbuf_add(&out->text, "\n");
+		write_block(out, m, from, n);
+	}
+	if (left_out > 0)
+		sbuf_addf(&out->text, "\n%lld more devices are not in the matrix\n", (long long)left_out);
+	if (!write_devices(out, m, names))
+		return false;
+	write_classes(out, m);
+	return true;
+}
+
+int ctl_matrix_write(struct ctl_out *out, json_object *topology, bool all, struct ctl_names *names, struct error *err)
 {
 	json_object *matrix = ctl_doc_get(topology, "matrix"), *devices = ctl_doc_list(matrix, "devices");
 	struct matrix m = { 0 };
-	unsigned labels;
-	int r = 0;
+	bool done;
 
 	if (!devices || !ctl_doc_list(matrix, "rows"))
 		return error_set(err, -EPROTO, "the answer is not a topology");
-	m.device = arena_array(&m.arena, ctl_doc_count(devices) + 1, sizeof(*m.device));
-	if (m.device)
-		collect(&m, topology, devices);
-	if (!m.device || !fill(&m, matrix)) {
-		r = error_set(err, -ENOMEM, "no memory for a matrix");
-	} else if (!m.n) {
-		sbuf_add(&out->text, "no GPUs, NICs or NVMe drives\n");
-	} else {
-		labels = label_width(&m);
-		for (size_t from = 0, n; from < m.ncolumns; from += n) {
-			n = block_of(&m, from, out->width ? out->width - labels : UINT16_MAX);
-			if (from)
-				sbuf_add(&out->text, "\n");
-			write_block(out, &m, from, n, labels);
-		}
-		if (write_devices(out, &m, names))
-			write_classes(out, &m);
-		else
-			r = error_set(err, -ENOMEM, "no memory for a table");
-	}
+	done = collect(&m, topology, devices, all) && fill(&m, matrix) &&
+	       write_all(out, &m, ctl_doc_int(matrix, "left_out", 0), names);
 	arena_done(&m.arena);
-	return r;
+	return done ? 0 : error_set(err, -ENOMEM, "no memory for a matrix");
 }

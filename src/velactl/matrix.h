@@ -2,11 +2,14 @@
 #pragma once
 /* velactl/matrix — the path classes between devices, as `nvidia-smi topo -m` shows them. Pure. */
 
+#include <stdbool.h>
+
 struct ctl_names;
 struct ctl_out;
 struct error;
 struct json_object;
 
 /* In blocks of columns where the output is narrow; below them what each label and each class is.
- * names NULL: numbers. -EPROTO: not a topology. */
-int ctl_matrix_write(struct ctl_out *out, struct json_object *topology, struct ctl_names *names, struct error *err);
+ * all: NVSwitches too. names NULL: numbers. -EPROTO: not a topology. */
+int ctl_matrix_write(struct ctl_out *out, struct json_object *topology, bool all, struct ctl_names *names,
+		     struct error *err);

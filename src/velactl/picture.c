@@ -36,7 +36,7 @@ static const struct {
 } devices[] = {
 	{ "gpu", CTL_BOX_GPU, "GPU", "GPU", "GPUs" },
 	{ "nic", CTL_BOX_NIC, "NIC", "NIC", "NICs" },
-	{ "nvswitch", CTL_BOX_NVSWITCH, "NVSWITCH", "NVSwitch", "NVSwitches" },
+	{ "nvswitch", CTL_BOX_NVSWITCH, "NVSW", "NVSwitch", "NVSwitches" },
 	{ "nvme", CTL_BOX_NVME, "NVME", "NVMe drive", "NVMe drives" },
 };
 
@@ -197,7 +197,8 @@ static int add_row(struct build *b, size_t row, int parent)
 	if (port && !b->leaf[row])
 		return parent;
 	if (is_summary(r, up)) {
-		line(b, parent, text(b, "%s%s%s", r->device, *r->driver ? " \u00b7 " : "", r->driver), CTL_PLAIN, "", CTL_PLAIN);
+		line(b, parent, text(b, "%s%s%s", r->device, *r->driver ? " \u00b7 " : "", r->driver), CTL_PLAIN,
+		     *r->owner ? text(b, "used by %s", r->owner) : "", CTL_OWNER);
 		return parent;
 	}
 	if (port) {
@@ -300,7 +301,7 @@ static size_t row_of(const struct ctl_tree *t, const char *bdf)
 	return i;
 }
 
-/* The matrix counts in its own order, and the picture must say the same; NVSwitches are not in it. */
+/* The matrix counts in its own order, and the picture must say the same; the matrix may lack some. */
 static void label_rows(struct build *b, json_object *topology)
 {
 	json_object *list = ctl_doc_list(ctl_doc_get(topology, "matrix"), "devices");
@@ -342,13 +343,13 @@ static void add_words(struct build *b, json_object *topology)
 	b->p->note = text(b, "%s%s%s", hidden, *hidden && *wrong ? " \u00b7 " : "", wrong);
 }
 
-int ctl_picture_build(struct ctl_picture *ret, json_object *topology, bool all, struct ctl_names *names,
+int ctl_picture_build(struct ctl_picture *ret, json_object *topology, unsigned show, struct ctl_names *names,
 		      struct error *err)
 {
 	struct ctl_picture p = { .note = "" };
 	struct build b = { .p = &p, .names = names, .numa = "" };
 	size_t n;
-	int r = ctl_tree_build(&b.tree, topology, all, err);
+	int r = ctl_tree_build(&b.tree, topology, show, err);
 
 	if (r < 0)
 		return r;

@@ -62,8 +62,8 @@ struct ctl_picture {
 	size_t          nchips;
 };
 
-/* All text in it is UTF-8 without control characters. names NULL: numbers. -ENOMEM; -EPROTO: not a topology. */
-int  ctl_picture_build(struct ctl_picture *ret, struct json_object *topology, bool all, struct ctl_names *names,
+/* show: of enum ctl_show. All text in it is UTF-8 without control characters. names NULL: numbers. -ENOMEM; -EPROTO: not a topology. */
+int  ctl_picture_build(struct ctl_picture *ret, struct json_object *topology, unsigned show, struct ctl_names *names,
 		       struct error *err);
 void ctl_picture_done(struct ctl_picture *p);
 

@@ -10,7 +10,7 @@
 #include "guest/guest.h"
 #include "host/inventory.h"
 #include "plan/plan.h"
-#include "topo/topo.h"
+#include "topo/path.h"
 #include "velactl/ctl.h"
 
 static bool offline(const struct ctl *c)
@@ -89,6 +89,19 @@ int ctl_source_topology(json_object **ret, struct ctl *c, struct error *err)
 		return ask(ret, c, "GET", "/v1/topology", NULL, err);
 	r = read_topo(&t, c, err);
 	return r < 0 ? r : rendered(ret, topo_json(t), err);
+}
+
+int ctl_source_path(json_object **ret, struct ctl *c, struct bdf a, struct bdf b, struct error *err)
+{
+	auto_(topo_unref) struct topo *t = NULL;
+	char path[80], from[BDF_TEXT_MAX], to[BDF_TEXT_MAX];
+	int r;
+
+	(void)snprintf(path, sizeof(path), "/v1/topology/paths/%s,%s", bdf_text(from, a), bdf_text(to, b));
+	if (!offline(c))
+		return ask(ret, c, "GET", path, NULL, err);
+	r = read_topo(&t, c, err);
+	return r < 0 ? r : topo_path_json(ret, t, a, b, err);
 }
 
 int ctl_source_host(json_object **ret, struct ctl *c, struct error *err)

@@ -3,6 +3,8 @@
 /* velactl/source — where documents come from: the machine or text host that --root or --host names, else
  * velad. Both give the same JSON (docs/openapi.json). */
 
+#include "base/bdf.h"
+
 struct ctl;
 struct error;
 struct json_object;
@@ -10,6 +12,7 @@ struct plan_request;
 
 /* The caller puts *ret. A request is what plan_request_read() took. */
 int ctl_source_topology(struct json_object **ret, struct ctl *c, struct error *err);
+int ctl_source_path(struct json_object **ret, struct ctl *c, struct bdf a, struct bdf b, struct error *err);
 int ctl_source_host(struct json_object **ret, struct ctl *c, struct error *err);
 int ctl_source_plan(struct json_object **ret, struct ctl *c, const struct plan_request *req,
 		    struct json_object *body, struct error *err);

@@ -26,7 +26,7 @@ struct build {
 	struct node     *node; /* sorted by BDF text */
 	int              n;
 	size_t           added, folded; /* functions with a row; VFs in a row for many */
-	bool             all;
+	unsigned         show;
 	bool             failed; /* no memory */
 };
 
@@ -48,8 +48,7 @@ static const char *print_int(struct arena *a, int64_t v)
 	return v < 0 ? "" : arena_printf(a, "%lld", (long long)v);
 }
 
-/* "32.0 GT/s" -> "32GT/s", "2.5 GT/s" -> "2.5GT/s" */
-static const char *speed(struct arena *a, const char *text)
+const char *ctl_speed_text(struct arena *a, const char *text)
 {
 	const char *space = strchr(text, ' ');
 	int len = space ? (int)(space - text) : (int)strlen(text);
@@ -94,11 +93,11 @@ const char *ctl_link_text(struct arena *a, json_object *link, json_object *other
 	narrower = width < max_width;
 	if (!width) /* nothing is there, or it does not answer */
 		return max_width ? "down" : "";
-	now = *now ? speed(a, now) : "?";
+	now = *now ? ctl_speed_text(a, now) : "?";
 	if (!slower && !narrower)
 		return now ? arena_printf(a, "%s x%lld", now, (long long)width) : NULL;
 	*slow = true;
-	best = arena_printf(a, "%s%s%s", slower ? speed(a, max) : "", slower && narrower ? " " : "",
+	best = arena_printf(a, "%s%s%s", slower ? ctl_speed_text(a, max) : "", slower && narrower ? " " : "",
 			    narrower ? arena_printf(a, "x%lld", (long long)max_width) : "");
 	return now && best ? arena_printf(a, "%s x%lld (of %s)", now, (long long)width, best) : NULL;
 }
@@ -144,34 +143,65 @@ static int add_row(struct build *b, int i, int parent)
 }
 
 /* A row that stands for no single function. */
-static int add_plain(struct build *b, int parent, const char *device, const char *kind, const char *driver)
+static struct ctl_row *add_plain(struct build *b, int parent, const char *device, const char *kind)
 {
+	struct ctl_row *r = &b->tree->row[b->tree->n++];
+
 	b->failed = b->failed || !device;
-	b->tree->row[b->tree->n] = (struct ctl_row){ .parent = parent, .device = device ? device : "", .kind = kind,
-						     .id = "", .link = "", .numa = "", .group = "", .driver = driver,
-						     .owner = "" };
-	return (int)b->tree->n++;
+	*r = (struct ctl_row){ .parent = parent, .device = device ? device : "", .kind = kind, .id = "", .link = "",
+			       .numa = "", .group = "", .driver = "", .owner = "" };
+	return r;
 }
 
 static void add_node(struct build *b, int i, int parent, int depth);
 
-/* The free VFs of a PF as one row: how many, and their driver if it is the same. */
+#define OWNERS_MAX 4 /* names in one cell */
+
+/* Names of owners, none twice. */
+static const char *owners_text(struct build *b, const char *const *owner, size_t n)
+{
+	const char *all = "";
+
+	for (size_t i = 0; i < n && all; i++)
+		all = arena_printf(&b->tree->arena, "%s%s%s", all, i ? ", " : "", i < OWNERS_MAX ? owner[i] : "...");
+	b->failed = b->failed || !all;
+	return all ? all : "";
+}
+
+static size_t owner_add(const char **owner, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(owner[i], name) == 0)
+			return n;
+	if (*name && n <= OWNERS_MAX)
+		owner[n++] = name;
+	return n;
+}
+
+/* The VFs of a PF as one row: how many, their driver if it is the same, and who has some of them. */
 static void add_vfs(struct build *b, int pf, int parent)
 {
-	const char *driver = NULL;
-	int n = 0;
+	const char *driver = NULL, *owner[OWNERS_MAX + 1];
+	size_t n = 0, used = 0, owners = 0;
+	struct ctl_row *r;
 
 	for (int i = b->node[pf].first; i >= 0; i = b->node[i].next) {
-		const char *d = ctl_doc_text(b->node[i].doc, "driver");
+		const char *d = ctl_doc_text(b->node[i].doc, "driver"), *o = ctl_doc_text(b->node[i].doc, "owner");
 
 		if (!b->node[i].vf || b->node[i].shown)
 			continue;
 		n++;
+		used += *o != '\0';
+		owners = owner_add(owner, owners, owner_text(o));
 		driver = !driver || strcmp(driver, d) == 0 ? d : "(mixed)";
 	}
-	b->folded += (size_t)n;
-	if (n)
-		(void)add_plain(b, parent, arena_printf(&b->tree->arena, "%d VF%s", n, n == 1 ? "" : "s"), "vf", driver);
+	b->folded += n;
+	if (!n)
+		return;
+	r = add_plain(b, parent, used ? arena_printf(&b->tree->arena, "%zu VF%s, %zu in use", n, n == 1 ? "" : "s", used)
+				      : arena_printf(&b->tree->arena, "%zu VF%s", n, n == 1 ? "" : "s"), "vf");
+	r->driver = driver;
+	r->owner = owners_text(b, owner, owners);
 }
 
 static void add_below(struct build *b, int i, int row, int depth)
@@ -192,7 +222,9 @@ static bool interesting(const struct build *b, const struct node *n)
 	static const char *const kinds[] = { "gpu", "nvswitch", "nic", "nvme" };
 	const char *kind = ctl_doc_text(n->doc, "kind");
 
-	if (b->all || *ctl_doc_text(n->doc, "owner"))
+	if (n->vf)
+		return b->show & CTL_SHOW_VFS;
+	if (b->show & CTL_SHOW_ALL || *ctl_doc_text(n->doc, "owner") || strcmp(kind, "vf") == 0)
 		return true;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (strcmp(kind, kinds[i]) == 0)
@@ -208,53 +240,79 @@ static void link_nodes(struct build *b)
 
 		n->up = pf >= 0 ? pf : find(b, ctl_doc_text(n->doc, "parent"));
 		n->vf = n->vf && pf >= 0; /* without its PF it is shown as a function of its own */
-		n->shown = n->shown || interesting(b, n) || (!n->vf && strcmp(ctl_doc_text(n->doc, "kind"), "vf") == 0);
+		n->shown = interesting(b, n);
 		if (n->up < 0)
 			continue;
 		n->next = b->node[n->up].first;
 		b->node[n->up].first = i;
 	}
-	for (int i = 0; i < b->n; i++)
-		for (int up = b->node[i].shown ? b->node[i].up : -1; up >= 0 && !b->node[up].shown; up = b->node[up].up)
-			b->node[up].shown = true;
-}
-
-static bool shown_root(const struct build *b, int i, const char *bus)
-{
-	return b->node[i].up < 0 && b->node[i].shown && strcmp(ctl_doc_text(b->node[i].doc, "root_bus"), bus) == 0;
-}
-
-static int first_of(const struct build *b, const char *bus)
-{
-	int i = 0;
-
-	while (i < b->n && !shown_root(b, i, bus))
-		i++;
-	return i;
-}
-
-/* The host bridges that have something to show, in the order of their first function. */
-static void add_bridges(struct build *b)
-{
 	for (int i = 0; i < b->n; i++) {
-		const char *bus = ctl_doc_text(b->node[i].doc, "root_bus");
-		int row;
+		bool holds = b->node[i].shown || *ctl_doc_text(b->node[i].doc, "owner");
 
-		if (!shown_root(b, i, bus) || first_of(b, bus) != i)
-			continue;
-		row = add_plain(b, -1, *bus ? bus : "(unknown)", "host", "");
-		for (int k = i; k < b->n; k++)
-			if (shown_root(b, k, bus))
-				add_node(b, k, row, 0);
+		for (int up = holds ? b->node[i].up : -1; up >= 0 && !b->node[up].shown; up = b->node[up].up)
+			b->node[up].shown = true;
 	}
 }
 
-int ctl_tree_build(struct ctl_tree *ret, json_object *topology, bool all, struct error *err)
+struct root {
+	const char *bus;
+	int         node, first; /* first: that of its host bridge */
+};
+
+static int compare_bus(const void *a, const void *b)
+{
+	const struct root *ra = a, *rb = b;
+	int c = strcmp(ra->bus, rb->bus);
+
+	return c ? c : ra->node - rb->node;
+}
+
+static int compare_first(const void *a, const void *b)
+{
+	const struct root *ra = a, *rb = b;
+
+	return ra->first != rb->first ? ra->first - rb->first : ra->node - rb->node;
+}
+
+/* The shown functions with no bridge above, by host bridge, those in the order of their first function. */
+static size_t list_roots(const struct build *b, struct root *root)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < b->n; i++)
+		if (b->node[i].up < 0 && b->node[i].shown)
+			root[n++] = (struct root){ .bus = ctl_doc_text(b->node[i].doc, "root_bus"), .node = i };
+	if (n)
+		qsort(root, n, sizeof(*root), compare_bus);
+	for (size_t i = 0; i < n; i++)
+		root[i].first = i && strcmp(root[i - 1].bus, root[i].bus) == 0 ? root[i - 1].first : root[i].node;
+	if (n)
+		qsort(root, n, sizeof(*root), compare_first);
+	return n;
+}
+
+static void add_bridges(struct build *b)
+{
+	struct root *root = arena_array(&b->tree->arena, (size_t)b->n + 1, sizeof(*root));
+	size_t n = root ? list_roots(b, root) : 0;
+	int row = -1;
+
+	b->failed = b->failed || !root;
+	for (size_t i = 0; i < n; i++) {
+		if (!i || root[i].first != root[i - 1].first) {
+			row = (int)b->tree->n;
+			(void)add_plain(b, -1, *root[i].bus ? root[i].bus : "(unknown)", "host");
+		}
+		add_node(b, root[i].node, row, 0);
+	}
+}
+
+int ctl_tree_build(struct ctl_tree *ret, json_object *topology, unsigned show, struct error *err)
 {
 	json_object *nodes = ctl_doc_list(topology, "nodes");
 	size_t n = ctl_doc_count(nodes);
 	struct ctl_tree tree = { 0 };
-	struct build b = { .tree = &tree, .n = (int)n, .all = all };
+	struct build b = { .tree = &tree, .n = (int)n, .show = show };
 
 	if (!nodes || n > 1000000)
 		return error_set(err, -EPROTO, "the answer is not a topology");

@@ -8,8 +8,10 @@
 #include "velactl/ctl.h"
 
 const struct ctl_verb ctl_verbs[] = {
-	{ "topo", "[--all] [-m | --svg FILE | --dot [FILE]]", CTL_READ | CTL_TOPO, 0, 1, ctl_topo,
+	{ "topo", "[--all] [-m | --svg FILE | --dot [FILE]]", CTL_READ | CTL_TOPO | CTL_NAMES, 0, 1, ctl_topo,
 	  "GPUs, NICs and switches: a tree, a matrix of paths, a picture" },
+	{ "path", "FROM TO", CTL_READ | CTL_NAMES, 2, 2, ctl_path,
+	  "the way between two functions, hop by hop, and what it carries" },
 	{ "plan", "[NAME] [FLAGS | --file FILE] [--xml]", CTL_READ | CTL_PLAN | CTL_REQUEST, 0, 1, ctl_plan,
 	  "what a guest would get, and every step to it; changes nothing" },
 	{ "create", "NAME [FLAGS | --file FILE]", CTL_REQUEST | CTL_START | CTL_WAIT, 0, 1, ctl_create,
@@ -92,7 +94,7 @@ void ctl_usage(struct ctl_out *out)
 	}
 	sbuf_add(&out->text, "\noptions of all verbs:\n");
 	ctl_args_help(&out->text, CTL_GLOBAL);
-	sbuf_add(&out->text, "\ntopo, plan, host and dump:\n");
+	sbuf_add(&out->text, "\ntopo, path, plan, host and dump:\n");
 	ctl_args_help(&out->text, CTL_READ);
 	sbuf_add(&out->text, "\nvelactl help VERB has its other options; velactl(1) examples and exit statuses.\n");
 }

@@ -15,7 +15,7 @@
 #include "host/inventory.h"
 #include "instance/instance.h"
 #include "plan/plan.h"
-#include "topo/topo.h"
+#include "topo/path.h"
 #include "velad/manager.h"
 
 static const char openapi[] =
@@ -51,19 +51,22 @@ static int get_host(void *self, const struct api_request *req, struct api_respon
 static int add_owners(struct manager *m, json_object *doc, struct error *err)
 {
 	json_object *nodes = json_object_object_get(doc, "nodes");
+	autofree const char **owner = calloc(topo_count(m->topo) + 1, sizeof(*owner));
 	struct plan_taken *taken = NULL;
 	struct arena arena = { 0 };
 	size_t n = 0;
-	int r = inst_taken(m->instances, &taken, &n, &arena, err);
+	int r = owner ? inst_taken(m->instances, &taken, &n, &arena, err) : error_set(err, -ENOMEM, "no memory for the answer");
 
+	for (size_t k = 0; r == 0 && k < n; k++) {
+		uint32_t at = topo_find(m->topo, taken[k].bdf);
+
+		if (at != TOPO_NONE)
+			owner[at] = taken[k].owner;
+	}
 	for (size_t i = 0; r == 0 && i < json_object_array_length(nodes); i++) {
 		struct json_out o = { .obj = json_object_array_get_idx(nodes, i) };
-		const char *owner = NULL;
 
-		for (size_t k = 0; k < n && !owner; k++)
-			if (bdf_eq(taken[k].bdf, topo_at(m->topo, (uint32_t)i)->fn->bdf))
-				owner = taken[k].owner;
-		json_add_string(&o, "owner", owner);
+		json_add_string(&o, "owner", owner[i]);
 		if (o.failed)
 			r = error_set(err, -ENOMEM, "no memory for the answer");
 	}
@@ -80,6 +83,25 @@ static int get_topology(void *self, const struct api_request *req, struct api_re
 	if (r == 0)
 		r = answer(res, topo_json(m->topo), err);
 	return r < 0 ? r : add_owners(m, res->body, err);
+}
+
+/* "A,B": OpenAPI's style for an array in a path (RFC 6570, 3.2.2) */
+static int get_path(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+	char text[API_PARAM_MAX];
+	struct bdf a, b;
+	char *comma;
+	int r;
+
+	(void)snprintf(text, sizeof(text), "%s", req->param);
+	comma = strchr(text, ',');
+	if (comma)
+		*comma = '\0';
+	if (!comma || !bdf_parse(&a, text) || !bdf_parse(&b, comma + 1))
+		return error_set(err, -EINVAL, "\"%s\" is not two PCI addresses: say 0000:4c:00.0,0000:4d:00.0", req->param);
+	r = manager_refresh(m, err);
+	return r < 0 ? r : topo_path_json(&res->body, m->topo, a, b, err);
 }
 
 /* ---- plans ------------------------------------------------------------------------------------------ */
@@ -250,6 +272,7 @@ const struct api_route velad_routes[] = {
 	{ "GET", "/v1/openapi.json", get_openapi },
 	{ "GET", "/v1/host", get_host },
 	{ "GET", "/v1/topology", get_topology },
+	{ "GET", "/v1/topology/paths/{functions}", get_path },
 	{ "POST", "/v1/plans", post_plans },
 	{ "POST", "/v1/instances", post_instances },
 	{ "GET", "/v1/instances", get_instances },

@@ -3,6 +3,7 @@
 #include "api/method.h"
 #include "base/file.h"
 #include "support.h"
+#include "topo/path.h"
 #include "velad/methods.h"
 
 static int nothing(void *self, const struct api_request *req, struct api_response *res, struct error *err)
@@ -209,10 +210,16 @@ static void openapi_has_the_documents(void **state)
 	struct plan_request r = test_request("{\"name\":\"a\",\"gpus\":2,\"vfs_per_gpu\":1,\"vcpus\":2}");
 	json_object *request = plan_request_json(&r);
 	struct plan *p = test_plan(t, "{\"gpus\":2,\"vfs_per_gpu\":1,\"vcpus\":2}", NULL, 0);
-	json_object *plan = plan_json(p);
+	json_object *plan = plan_json(p), *gpus = json_object_object_get(topo, "gpus"), *path = NULL;
+	struct error err = ERROR_INIT;
 
 	(void)state;
 	check_members(api, "Topology", topo);
+	for (size_t i = 0; i < json_object_array_length(gpus); i++)
+		check_members(api, "Gpu", json_object_array_get_idx(gpus, i));
+	assert_int_equal(topo_path_json(&path, t, test_bdf("0000:4c:00.0"), test_bdf("0000:bb:00.0"), &err), 0);
+	check_members(api, "Path", path);
+	json_object_put(path);
 	for (size_t i = 0; i < json_object_array_length(nodes); i++)
 		check_members(api, "Node", json_object_array_get_idx(nodes, i));
 	check_members(api, "Host", host);

@@ -170,7 +170,7 @@ static void json_has_the_contract(void **state)
 	assert_string_equal(json_object_get_string(v), "gpu");
 	assert_true(json_object_object_get_ex(o, "matrix", &m));
 	json_object_object_get_ex(m, "devices", &v);
-	assert_int_equal(json_object_array_length(v), 28);
+	assert_int_equal(json_object_array_length(v), 32);
 	json_object_put(o);
 	topo_unref(t);
 }

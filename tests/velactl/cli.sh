@@ -107,7 +107,7 @@ gives 0 '^usage: velactl op wait ' help op wait
 says 2 'unknown verb "foo"; see velactl help' help foo
 man=docs/velactl.1
 missing=
-for verb in '' topo plan create list show delete 'op show' 'op wait' host dump; do
+for verb in '' topo path plan create list show delete 'op show' 'op wait' host dump; do
 	# shellcheck disable=SC2086 # two words: op show
 	run help $verb
 	narrow "$dir/out" 80 || missing+=" (a line of help $verb is too long)"
@@ -136,7 +136,12 @@ gives 5 'the IOMMU is off' plan --gpus 2 --host tests/hosts/xe9680-iommu-off/sys
 gives 5 '"fits": ?false' -o json plan --gpus 2 --host tests/hosts/xe9680-iommu-off/sys.txt
 check 'its first reason is iommu.off' json 'd["reasons"][0]["rule"] == "iommu.off"'
 run -o json topo --host "$host"
-check 'topo -o json is a topology' json 'len(d["nodes"]) == 102 and len(d["matrix"]["devices"]) == 28'
+check 'topo -o json is a topology' json 'len(d["nodes"]) == 102 and len(d["matrix"]["devices"]) == 32 and [g["rail"] for g in d["gpus"]] == list(range(8))'
+run -o json path 4c:00.0 0000:bb:00.0 --host "$host"
+check 'path -o json is a path' json '(d["class"], d["from"], len(d["hops"]), d["bandwidth"]) == ("SYS", "0000:4c:00.0", 10, 63015384615)'
+gives 0 '^SYS, NUMA distance 21: at most 63.0 GB/s' path 4c:00.0 bb:00.0 --host "$host"
+says 3 'there is no function 0000:4c:00.1 on this host; velactl topo --all lists them' path 4c:00.0 4c:00.1 --host "$host"
+says 2 'path: "GPU0" is not a PCI address; say 0000:4c:00.0 or 4c:00.0' path GPU0 4c:00.1 --host "$host"
 echo '{"gpus": 2, "vfs_per_gpu": 1}' >"$dir/req.json"
 gives 0 '^domain +b +absent +running$' plan b --file "$dir/req.json" --host "$host"
 check 'a request from standard input' eval '"$velactl" plan -f - --host "$host" <"$dir/req.json" | grep -q "^fits: 2 GPUs"'

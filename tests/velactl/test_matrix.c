@@ -14,7 +14,7 @@ static void render(struct ctl_out *o, json_object *doc, unsigned width)
 	struct error err = ERROR_INIT;
 
 	*o = (struct ctl_out){ .width = width };
-	if (ctl_matrix_write(o, doc, NULL, &err) < 0)
+	if (ctl_matrix_write(o, doc, true, NULL, &err) < 0)
 		fail_msg("%s", err.text);
 }
 
@@ -73,8 +73,33 @@ static void wide_hosts_are_split(void **state)
 		assert_true(longest_line(o.text.text) <= width);
 		assert_whole(o.text.text, doc);
 		assert_non_null(strstr(o.text.text, "GPU7   0000:db:00.0"));
+		assert_non_null(strstr(o.text.text, "NVSW3  0000:86:00.0"));
 		sbuf_done(&o.text);
 	}
+	json_object_put(doc);
+	topo_unref(t);
+}
+
+/* Where the matrix is split, who is near which CPUs and rails is told once, in the list. */
+static void split_or_whole(void **state)
+{
+	struct topo *t = test_topo_host("xe9680");
+	json_object *doc = topo_json(t);
+	struct error err = ERROR_INIT;
+	struct ctl_out o = { .width = 100 };
+
+	(void)state;
+	assert_int_equal(ctl_matrix_write(&o, doc, false, NULL, &err), 0);
+	assert_null(strstr(o.text.text, "NVSW"));
+	assert_null(strstr(o.text.text, "CPU Affinity"));
+	assert_non_null(strstr(o.text.text, "LABEL  DEVICE        RAIL  NUMA  "));
+	assert_non_null(strstr(o.text.text, "GPU7   0000:db:00.0     7     1  "));
+	sbuf_done(&o.text);
+	o = (struct ctl_out){ .width = 0 };
+	assert_int_equal(ctl_matrix_write(&o, doc, false, NULL, &err), 0);
+	assert_non_null(strstr(o.text.text, "NVME7  Rail  CPU Affinity"));
+	assert_non_null(strstr(o.text.text, "LABEL  DEVICE        DRIVER"));
+	sbuf_done(&o.text);
 	json_object_put(doc);
 	topo_unref(t);
 }
@@ -122,7 +147,7 @@ static void broken_documents_do_no_harm(void **state)
 		sbuf_done(&o.text);
 		json_object_put(doc);
 	}
-	assert_int_equal(ctl_matrix_write(&o, empty, NULL, &err), -EPROTO);
+	assert_int_equal(ctl_matrix_write(&o, empty, false, NULL, &err), -EPROTO);
 	render(&o, none, 80);
 	assert_printed(&o, "no GPUs, NICs or NVMe drives\n");
 	json_object_put(empty);
@@ -132,7 +157,7 @@ static void broken_documents_do_no_harm(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(gpus_come_first),	  cmocka_unit_test(wide_hosts_are_split),
+		cmocka_unit_test(gpus_come_first),	  cmocka_unit_test(wide_hosts_are_split), cmocka_unit_test(split_or_whole),
 		cmocka_unit_test(long_cpu_lists_are_cut), cmocka_unit_test(broken_documents_do_no_harm),
 	};
 

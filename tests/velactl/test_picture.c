@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "velactl/picture.h"
+#include "velactl/tree.h"
 
 #include "fixture.h"
 #include "synth.h"
@@ -15,12 +16,12 @@ static json_object *doc_of(struct topo *t)
 	return doc;
 }
 
-static struct ctl_picture picture_of(json_object *doc, bool all)
+static struct ctl_picture picture_of(json_object *doc, unsigned show)
 {
 	struct error err = ERROR_INIT;
 	struct ctl_picture p;
 
-	if (ctl_picture_build(&p, doc, all, NULL, &err) < 0 || ctl_layout(&p, &err) < 0)
+	if (ctl_picture_build(&p, doc, show, NULL, &err) < 0 || ctl_layout(&p, &err) < 0)
 		fail_msg("%s", err.text);
 	return p;
 }
@@ -90,7 +91,7 @@ static bool says(const struct ctl_box *b, const char *text, enum ctl_tone tone)
 static void real_hosts(void **state)
 {
 	json_object *doc = doc_of(test_topo_host("xe9680"));
-	struct ctl_picture p = picture_of(doc, false);
+	struct ctl_picture p = picture_of(doc, 0);
 
 	(void)state;
 	assert_int_equal(count(&p, CTL_BOX_NODE), 2);
@@ -130,7 +131,7 @@ static void a_cascade_is_a_switch_in_a_switch(void **state)
 	const struct synth host = { .nodes = 1, .bridges = 1, .switches = 2, .gpus = 1, .cascade = true };
 	char *text = synth_text(&host);
 	json_object *doc = doc_of(test_topo_text(text));
-	struct ctl_picture p = picture_of(doc, false);
+	struct ctl_picture p = picture_of(doc, 0);
 	const struct ctl_box *far = box_of(&p, "GPU1");
 
 	(void)state;
@@ -150,7 +151,7 @@ static void what_is_wrong_is_marked(void **state)
 {
 	json_object *doc = json_of(DOC(GPU("0000:10:01.0", ",\"numa_node\":1" LINK("32.0 GT/s", "16")) "," GPU(
 		"0000:10:02.0", LINK("8.0 GT/s", "16") ",\"owner\":\"instance train-1\"") "," GPU("0000:10:03.0", ",\"numa_node\":0")));
-	struct ctl_picture p = picture_of(doc, false);
+	struct ctl_picture p = picture_of(doc, 0);
 
 	(void)state;
 	assert_false(box_of(&p, "GPU0")->slow);
@@ -163,7 +164,7 @@ static void what_is_wrong_is_marked(void **state)
 	ctl_picture_done(&p);
 	json_object_put(doc);
 	doc = json_of(DOC(GPU("0000:10:01.0", "")));
-	p = picture_of(doc, false);
+	p = picture_of(doc, 0);
 	assert_true(says(box_of(&p, "NUMA node not known"), "NUMA node not known", CTL_WARN));
 	assert_false(says(box_of(&p, "GPU0"), "NUMA node not known", CTL_WARN)); /* once is enough */
 	ctl_picture_done(&p);
@@ -175,7 +176,7 @@ static void vfs_are_a_line_or_boxes(void **state)
 	const struct synth host = { .nodes = 1, .bridges = 1, .switches = 1, .nics = 8, .total_vfs = 4, .seed = 1 };
 	char *text = synth_text(&host);
 	json_object *doc = doc_of(test_topo_text(text));
-	struct ctl_picture few = picture_of(doc, false), all = picture_of(doc, true);
+	struct ctl_picture few = picture_of(doc, 0), all = picture_of(doc, CTL_SHOW_VFS);
 	int lines = 0;
 
 	(void)state;
@@ -201,7 +202,7 @@ static void hostile_text_stays_text(void **state)
 	(void)state;
 	assert_int_equal(json_object_object_add(json_object_array_get_idx(json_object_object_get(doc, "nodes"), 0), "owner",
 						json_object_new_string("\xc0\xaf\xed\xa0\x80\xff\xf8")), 0);
-	assert_int_equal(ctl_picture_build(&p, doc, false, NULL, &err), 0);
+	assert_int_equal(ctl_picture_build(&p, doc, 0, NULL, &err), 0);
 	ctl_dot_write(&dot, &p);
 	assert_int_equal(ctl_layout(&p, &err), 0);
 	assert_int_equal(ctl_svg_write(&svg, &p, &err), 0);
@@ -222,10 +223,10 @@ static void no_topology(void **state)
 	struct ctl_picture p;
 
 	(void)state;
-	assert_int_equal(ctl_picture_build(&p, doc, false, NULL, &err), -EPROTO);
+	assert_int_equal(ctl_picture_build(&p, doc, 0, NULL, &err), -EPROTO);
 	json_object_put(doc);
 	doc = json_of(DOC(""));
-	p = picture_of(doc, false);
+	p = picture_of(doc, 0);
 	assert_int_equal(p.n, 1);
 	assert_string_equal(p.box[0].line[0].left, "no GPUs, NICs or NVMe drives");
 	ctl_picture_done(&p);

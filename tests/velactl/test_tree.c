@@ -3,11 +3,11 @@
 
 #include "fixture.h"
 
-static void build(struct ctl_tree *tree, json_object *doc, bool all)
+static void build(struct ctl_tree *tree, json_object *doc, unsigned show)
 {
 	struct error err = ERROR_INIT;
 
-	if (ctl_tree_build(tree, doc, all, &err) < 0)
+	if (ctl_tree_build(tree, doc, show, &err) < 0)
 		fail_msg("%s", err.text);
 	for (size_t i = 0; i < tree->n; i++) { /* what every reader of a tree relies on */
 		const struct ctl_row *r = &tree->row[i];
@@ -62,7 +62,7 @@ static void dull_things_are_hidden(void **state)
 	struct ctl_tree tree;
 
 	(void)state;
-	build(&tree, doc, false);
+	build(&tree, doc, 0);
 	assert_rows(&tree, "pci0000:10\n 0000:10:01.0\n  0000:11:00.0\n   0000:12:00.0\n    0000:13:00.0\n"
 			   "   0000:12:01.0\n    0000:14:00.0\n");
 	assert_int_equal(tree.hidden, 3);
@@ -73,33 +73,58 @@ static void dull_things_are_hidden(void **state)
 	assert_string_equal(row_of(&tree, "0000:14:00.0")->numa, "");
 	assert_string_equal(row_of(&tree, "0000:14:00.0")->driver, "");
 	ctl_tree_done(&tree);
-	build(&tree, doc, true);
+	build(&tree, doc, CTL_SHOW_ALL);
 	assert_int_equal(tree.n, 10);
 	assert_int_equal(tree.hidden, 0);
 	ctl_tree_done(&tree);
 	json_object_put(doc);
 }
 
-static void free_vfs_are_one_row(void **state)
+static void vfs_are_one_row(void **state)
 {
 	json_object *doc = json_of(DOC(HOST VF("1", "\"mlx5_core\"", "null") VF("2", "\"vfio-pci\"", "\"instance train-1\"")
 						VF("3", "\"mlx5_core\"", "null")));
 	struct ctl_tree tree;
 
 	(void)state;
-	build(&tree, doc, false);
-	assert_int_equal(row_of(&tree, "2 VFs")->parent, row_of(&tree, "0000:14:00.2")->parent);
-	assert_string_equal(row_of(&tree, "2 VFs")->driver, "mlx5_core");
-	assert_string_equal(row_of(&tree, "0000:14:00.2")->owner, "train-1");
-	assert_string_equal(tree.row[row_of(&tree, "2 VFs")->parent].device, "0000:14:00.0");
+	build(&tree, doc, 0);
+	assert_string_equal(row_of(&tree, "3 VFs, 1 in use")->driver, "(mixed)");
+	assert_string_equal(row_of(&tree, "3 VFs, 1 in use")->owner, "train-1");
+	assert_string_equal(tree.row[row_of(&tree, "3 VFs, 1 in use")->parent].device, "0000:14:00.0");
 	assert_int_equal(tree.hidden, 3);
 	ctl_tree_done(&tree);
-	build(&tree, doc, true);
+	build(&tree, doc, CTL_SHOW_VFS);
+	assert_string_equal(row_of(&tree, "0000:14:00.2")->owner, "train-1");
+	assert_int_equal(tree.hidden, 3);
+	ctl_tree_done(&tree);
+	build(&tree, doc, CTL_SHOW_ALL | CTL_SHOW_VFS);
 	assert_rows(&tree, "pci0000:10\n 0000:10:01.0\n  0000:11:00.0\n   0000:12:00.0\n    0000:13:00.0\n"
 			   "   0000:12:01.0\n    0000:14:00.0\n     0000:14:00.1\n     0000:14:00.2\n     0000:14:00.3\n"
 			   "   0000:12:02.0\n 0000:10:02.0\n 0000:10:1f.0\n");
 	ctl_tree_done(&tree);
 	json_object_put(doc);
+}
+
+/* As many names as a person reads; a PF that is no NIC shows once its VFs have somebody. */
+static void owners_of_folded_vfs(void **state)
+{
+	json_object *many = json_of(DOC(HOST VF("1", "null", "\"instance a\"") VF("2", "null", "\"instance b\"")
+						VF("3", "null", "\"instance a\"") VF("4", "null", "\"instance c\"")
+						VF("5", "null", "\"d\"") VF("6", "null", "\"instance e\"") VF("7", "null", "null")));
+	json_object *other = json_of(DOC(PORT("10:1f.0", "other", "null")
+		",{\"bdf\":\"0000:10:1f.1\",\"kind\":\"vf\",\"pf\":\"0000:10:1f.0\",\"owner\":\"instance a\"}"));
+	struct ctl_tree tree;
+
+	(void)state;
+	build(&tree, many, 0);
+	assert_string_equal(row_of(&tree, "7 VFs, 6 in use")->owner, "a, b, c, d, ...");
+	ctl_tree_done(&tree);
+	build(&tree, other, 0);
+	assert_rows(&tree, "pci0000:10\n 0000:10:1f.0\n  1 VF, 1 in use\n");
+	assert_int_equal(tree.hidden, 0);
+	ctl_tree_done(&tree);
+	json_object_put(many);
+	json_object_put(other);
 }
 
 static void one_vf_and_mixed_drivers(void **state)
@@ -109,10 +134,10 @@ static void one_vf_and_mixed_drivers(void **state)
 	struct ctl_tree tree;
 
 	(void)state;
-	build(&tree, one, false);
+	build(&tree, one, 0);
 	assert_string_equal(row_of(&tree, "1 VF")->driver, "");
 	ctl_tree_done(&tree);
-	build(&tree, mixed, false);
+	build(&tree, mixed, 0);
 	assert_string_equal(row_of(&tree, "2 VFs")->driver, "(mixed)");
 	ctl_tree_done(&tree);
 	json_object_put(one);
@@ -136,14 +161,14 @@ static void broken_documents_do_no_harm(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(docs); i++) {
 		json_object *doc = json_of(docs[i]);
 
-		build(&tree, doc, false);
+		build(&tree, doc, 0);
 		assert_in_range(tree.n, 0, 3);
 		ctl_tree_done(&tree);
-		build(&tree, doc, true);
+		build(&tree, doc, CTL_SHOW_ALL);
 		ctl_tree_done(&tree);
 		json_object_put(doc);
 	}
-	assert_int_equal(ctl_tree_build(&tree, NULL, false, &err), -EPROTO);
+	assert_int_equal(ctl_tree_build(&tree, NULL, 0, &err), -EPROTO);
 }
 
 static void orphans_hang_below_their_host_bridge(void **state)
@@ -153,7 +178,7 @@ static void orphans_hang_below_their_host_bridge(void **state)
 	struct ctl_tree tree;
 
 	(void)state;
-	build(&tree, doc, false);
+	build(&tree, doc, 0);
 	assert_rows(&tree, "pci0000:10\n 0000:01:00.0\n(unknown)\n 0000:02:00.0\n");
 	ctl_tree_done(&tree);
 	json_object_put(doc);
@@ -206,14 +231,14 @@ static void the_h100_host(void **state)
 	size_t slow = 0;
 
 	(void)state;
-	build(&tree, doc, false);
+	build(&tree, doc, 0);
 	assert_string_equal(row_of(&tree, "0000:19:00.0")->link, "32GT/s x16");
 	assert_string_equal(tree.row[row_of(&tree, "0000:19:00.0")->parent].device, "0000:17:01.0");
 	for (size_t i = 0; i < tree.n; i++)
 		slow += tree.row[i].slow;
 	assert_int_equal(slow, 0); /* its NVMe drives are slower than their slots, and that is no fault */
 	ctl_tree_done(&tree);
-	build(&tree, doc, true);
+	build(&tree, doc, CTL_SHOW_ALL);
 	assert_true(tree.n > topo_count(t));
 	ctl_tree_done(&tree);
 	json_object_put(doc);
@@ -223,7 +248,7 @@ static void the_h100_host(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(dull_things_are_hidden),	cmocka_unit_test(free_vfs_are_one_row),
+		cmocka_unit_test(dull_things_are_hidden),	cmocka_unit_test(vfs_are_one_row), cmocka_unit_test(owners_of_folded_vfs),
 		cmocka_unit_test(one_vf_and_mixed_drivers),	cmocka_unit_test(broken_documents_do_no_harm),
 		cmocka_unit_test(orphans_hang_below_their_host_bridge), cmocka_unit_test(links_say_when_they_are_slow),
 		cmocka_unit_test(the_h100_host),
