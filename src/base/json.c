@@ -202,7 +202,8 @@ int json_read(void *into, const struct json_field *fields, json_object *obj, con
 
 void json_add(struct json_out *o, const char *key, json_object *value)
 {
-	if (!o->obj || json_object_object_add(o->obj, key, value) < 0) {
+	/* no search for the key, no copy of it: keys are literals, and each is added once */
+	if (!o->obj || json_object_object_add_ex(o->obj, key, value, JSON_C_OBJECT_ADD_KEY_IS_NEW | JSON_C_OBJECT_KEY_IS_CONSTANT) < 0) {
 		json_object_put(value);
 		o->failed = true;
 	}

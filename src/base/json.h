@@ -56,6 +56,7 @@ struct json_out {
 	bool         failed;
 };
 
+/* A key outlives the document (a literal), and is added once. */
 void json_add(struct json_out *o, const char *key, json_object *value); /* takes value */
 void json_add_made(struct json_out *o, const char *key, json_object *value); /* the same, but NULL is a failure */
 void json_add_string(struct json_out *o, const char *key, const char *value); /* NULL: null */
