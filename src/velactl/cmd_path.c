@@ -32,7 +32,7 @@ static const struct {
 	{ "device", "in the device" },
 	{ "bus", "no PCIe link" },
 	{ "root-complex", "root complex" },
-	{ "interconnect", "CPU interconnect" },
+	{ "interconnect", "interconnect" },
 	{ "unknown", "not known" },
 };
 
@@ -65,7 +65,7 @@ static const char *name_of(struct ctl_names *names, char *buf, size_t size, json
 	return names && *id ? ctl_names_find(names, buf, size, id) : id;
 }
 
-/* bottlenecks: more than one link may be as narrow, but the first is the one that is meant. */
+/* crowded: the narrowest link is narrower than another. */
 static bool add_hop(struct libscols_table *t, struct arena *a, json_object *hop, struct ctl_names *names, bool crowded)
 {
 	json_object *link = ctl_doc_get(hop, "link");

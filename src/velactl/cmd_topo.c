@@ -26,7 +26,7 @@ static const struct ctl_column columns[COLUMNS] = {
 	[DEVICE] = { "DEVICE", CTL_TREE },
 	[KIND] = { "KIND", CTL_LEFT },
 	[NAME] = { "NAME", CTL_LEFT, .drop = 2, .cut = 14 },
-	[LINK] = { "LINK", CTL_LEFT },
+	[LINK] = { "LINK", CTL_LEFT, .drop = 6 },
 	[NUMA] = { "NUMA", CTL_RIGHT, .drop = 4 },
 	[GROUP] = { "GROUP", CTL_RIGHT, .drop = 1 },
 	[DRIVER] = { "DRIVER", CTL_LEFT, .drop = 3 },
