@@ -28,6 +28,8 @@ declare -A only=(
 	['ini.h']='^src/base/conf\.c$'
 	['libxml/']='^src/(guest/(xml|domain)|act/libvirt)\.[ch]$'
 	['libsmartcols/']='^src/velactl/[a-z_]+\.[ch]$'
+	['netlink/']='^src/host/devlink\.c$'
+	['lldpctl.h']='^src/host/lldp\.c$'
 	['pci/']='^src/velactl/names\.c$'
 )
 bad=0

@@ -70,7 +70,7 @@ int host_inventory_read(struct inventory **ret, struct host_root *root, const st
 	if (r == 0)
 		r = host_numa_read(inv, root, err);
 	if (r == 0)
-		r = host_system_read(inv, root, err);
+		r = host_system_read(inv, root, kinds, err);
 	if (r < 0)
 		return r;
 	after = host_root_stats(root);

@@ -14,6 +14,7 @@
 #include "host/kind.h"
 #include "host/pcicap.h"
 #include "host/root.h"
+#include "host/system.h"
 
 struct error;
 
@@ -96,6 +97,7 @@ struct inventory {
 	unsigned    iommu_units;                     /* entries of /sys/class/iommu; 0: the IOMMU is off */
 	bool        vfio_pci_loaded;
 	bool        kvm;                             /* /dev/kvm is there */
+	struct host_system system;
 	struct host_stats stats;                     /* what reading this cost */
 };
 

@@ -119,6 +119,8 @@ int host_kinds_load(struct host_kinds *k, const struct conf *conf, struct error 
 		if (host_kinds_add(k, line->key, line->patterns, err) < 0)
 			return error_prefix(err, "%s", line->where);
 	}
+	if (snprintf(k->fmpm, sizeof(k->fmpm), "%s", conf->fmpm) >= (int)sizeof(k->fmpm))
+		return error_set(err, -EINVAL, "[host] fmpm is longer than %zu bytes", sizeof(k->fmpm) - 1);
 	return 0;
 }
 

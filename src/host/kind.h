@@ -42,6 +42,7 @@ struct host_kind_rule {
 struct host_kinds {
 	struct host_kind_rule rule[HOST_KIND_RULES_MAX];
 	size_t                n;
+	char                  fmpm[256]; /* [host] fmpm: NVIDIA's tool that lists Fabric Manager's partitions; "" none */
 };
 
 struct conf;
@@ -50,7 +51,7 @@ struct error;
 /* Appends the blank-separated patterns of one conf value; an empty value forgets the kind's patterns so
  * far. key is gpu, nvswitch, nic or nvme. -EINVAL names the pattern. */
 int host_kinds_add(struct host_kinds *k, const char *key, const char *patterns, struct error *err);
-/* All of a configuration's [kinds]; the error names the line. */
+/* All of a configuration's [kinds] and [host]; the error names the line. */
 int host_kinds_load(struct host_kinds *k, const struct conf *conf, struct error *err);
 /* The first rule that matches, or HOST_OTHER. */
 enum host_kind host_kinds_match(const struct host_kinds *k, struct host_id id);

@@ -39,49 +39,80 @@ static void read_memory(struct host_node *n, struct host_root *root)
 	int r = host_read(root, text, sizeof(text), NODE_DIR "/node%d/meminfo", n->id);
 
 	n->memory_known = (r == 0 || r == -EFBIG) && meminfo_get(&n->mem_total, text, "MemTotal:") &&
-			  meminfo_get(&n->mem_free, text, "MemFree:");
+			  meminfo_get(&n->mem_free, text, "MemFree:") && n->mem_free <= n->mem_total;
 }
 
-static void read_pools(struct host_node *n, struct host_root *root, struct arena *arena)
+uint64_t host_pool_size(const char *name)
+{
+	static const char prefix[] = "hugepages-";
+	const char *digits = name + sizeof(prefix) - 1;
+	uint64_t kb = 0;
+	char text[24];
+	size_t n;
+
+	if (strncmp(name, prefix, sizeof(prefix) - 1) != 0)
+		return 0;
+	n = strspn(digits, "0123456789");
+	(void)snprintf(text, sizeof(text), "%.*s", (int)(n < sizeof(text) ? n : sizeof(text)), digits);
+	if (strcmp(digits + n, "kB") != 0 || parse_uint(&kb, text, 10, UINT64_MAX / 1024) < 0)
+		return 0;
+	return kb * 1024;
+}
+
+static int read_pools(struct inventory *inv, struct host_node *n, struct host_root *root)
 {
 	struct host_names names;
+	int r = 0;
 
-	if (host_list(root, &names, arena, NODE_DIR "/node%d/hugepages", n->id) < 0)
-		return;
-	for (size_t i = 0; i < names.n && n->npools < HOST_POOLS_MAX; i++) {
-		struct host_pool p = { 0 };
-		unsigned long kb;
+	if (host_list(root, &names, &inv->arena, NODE_DIR "/node%d/hugepages", n->id) < 0)
+		return 0;
+	for (size_t i = 0; i < names.n && n->npools < HOST_POOLS_MAX && r == 0; i++) {
+		const char *name = names.name[i];
+		struct host_pool p = { .page_size = host_pool_size(name) };
 
-		if (sscanf(names.name[i], "hugepages-%lukB", &kb) != 1)
+		if (!p.page_size)
 			continue;
-		p.page_size = (uint64_t)kb * 1024;
-		if (host_read_uint(root, &p.total, 10, UINT64_MAX, NODE_DIR "/node%d/hugepages/%s/nr_hugepages",
-				   n->id, names.name[i]) == 0 &&
-		    host_read_uint(root, &p.free, 10, UINT64_MAX, NODE_DIR "/node%d/hugepages/%s/free_hugepages",
-				   n->id, names.name[i]) == 0)
+		if (host_read_uint(root, &p.total, 10, UINT64_MAX / p.page_size, NODE_DIR "/node%d/hugepages/%s/nr_hugepages",
+				   n->id, name) == 0 &&
+		    host_read_uint(root, &p.free, 10, p.total, NODE_DIR "/node%d/hugepages/%s/free_hugepages", n->id,
+				   name) == 0)
 			n->pool[n->npools++] = p;
+		else
+			r = host_finding_add(inv, "numa.hugepages-unreadable", BDF_NONE,
+					     "cannot read the %s of NUMA node %d, or the numbers make no sense", name, n->id);
 	}
+	return r;
 }
 
-/* "10 21": one number per online node, in the order of their ids. */
-static void read_distance(struct host_node *n, struct host_root *root)
+/* "10 21": one number per online node, in the order of their ids. Of another length or with other words in it,
+ * all of it is unknown. */
+static int read_distance(struct inventory *inv, struct host_node *n, struct host_root *root)
 {
 	char text[1024], *rest = text, *word;
+	uint64_t d = 0;
 	size_t i = 0;
+	bool bad = false;
 
 	if (host_read(root, text, sizeof(text), NODE_DIR "/node%d/distance", n->id) < 0)
-		return;
-	while ((word = strsep(&rest, " ")) && i < HOST_NODES_MAX) {
-		uint64_t d = 0;
-
-		if (*word)
-			n->distance[i++] = parse_uint(&d, word, 10, 255) == 0 ? (uint8_t)d : 0;
+		return 0;
+	while ((word = strsep(&rest, " ")) && !bad) {
+		if (!*word)
+			continue;
+		bad = i == inv->nnodes || parse_uint(&d, word, 10, UINT8_MAX) < 0;
+		if (!bad)
+			n->distance[i++] = (uint8_t)d;
 	}
+	if (!bad && i == inv->nnodes)
+		return 0;
+	memset(n->distance, 0, sizeof(n->distance));
+	return host_finding_add(inv, "numa.distance-broken", BDF_NONE,
+				"the distances of NUMA node %d are not one number for each of %zu nodes", n->id, inv->nnodes);
 }
 
 static int read_node(struct inventory *inv, struct host_node *n, struct host_root *root)
 {
 	char text[4096];
+	int r;
 
 	if (host_read(root, text, sizeof(text), NODE_DIR "/node%d/cpulist", n->id) < 0 ||
 	    cpuset_parse(&n->cpus, text) < 0) {
@@ -90,9 +121,8 @@ static int read_node(struct inventory *inv, struct host_node *n, struct host_roo
 			return -ENOMEM;
 	}
 	read_memory(n, root);
-	read_pools(n, root, &inv->arena);
-	read_distance(n, root);
-	return 0;
+	r = read_pools(inv, n, root);
+	return r < 0 ? r : read_distance(inv, n, root);
 }
 
 static int by_id(const void *a, const void *b)

@@ -9,5 +9,26 @@
 int host_pci_read(struct inventory *inv, struct host_root *root, const struct host_kinds *kinds, struct error *err);
 /* src/host/numa.c: nodes, CPUs, memory, hugepages, distances */
 int host_numa_read(struct inventory *inv, struct host_root *root, struct error *err);
-/* src/host/system.c: kernel, CPU model, product, IOMMU, KVM */
-int host_system_read(struct inventory *inv, struct host_root *root, struct error *err);
+/* src/host/system.c: kernel, CPU model, product, IOMMU, KVM; calls those below */
+int host_system_read(struct inventory *inv, struct host_root *root, const struct host_kinds *kinds, struct error *err);
+
+/* These return 0 or -ENOMEM. */
+struct answers;
+/* src/host/cpu.c: sockets, cores, their threads */
+int host_cpu_read(struct inventory *inv, struct host_root *root);
+/* src/host/boot.c: inv->cmdline decoded */
+int host_boot_read(struct inventory *inv);
+/* src/host/module.c: modules that matter and their parameters */
+int host_module_read(struct inventory *inv, struct host_root *root);
+/* src/host/net.c: what the network and RDMA stacks, devlink and lldpd say of each NIC */
+int host_net_read(struct inventory *inv, struct host_root *root, struct answers *answers);
+/* src/host/fabric.c: Fabric Manager */
+int host_fabric_read(struct inventory *inv, struct host_root *root, struct answers *answers, const char *fmpm);
+
+/* Foreign text in the arena; "" if it is empty, is not UTF-8, or has control characters. */
+const char *host_text(struct inventory *inv, const char *text);
+/* One file as host_text; "" if it cannot be read. */
+const char *host_text_read(struct inventory *inv, struct host_root *root, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* "1048576kB" of "hugepages-1048576kB" in bytes; 0: it is no such name */
+uint64_t host_pool_size(const char *name);

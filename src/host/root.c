@@ -108,6 +108,11 @@ static void record(struct host_root *r, const struct text_entry *e)
 		r->record_failed = true;
 }
 
+void host_record(struct host_root *r, const char *path, const char *value)
+{
+	record(r, &(struct text_entry){ .path = path, .type = TEXT_FILE, .value = value });
+}
+
 int host_record_start(struct host_root *r, struct error *err)
 {
 	r->record = text_host_new();

@@ -86,3 +86,5 @@ int host_write(struct host_root *r, const char *value, const char *fmt, ...)
  * it as a text host, sorted. Config spaces are then read whole, so that a dump holds all of them. */
 int   host_record_start(struct host_root *r, struct error *err);
 char *host_record_text(struct host_root *r, const char *comment); /* NULL: no memory; the caller frees */
+/* For what was read from elsewhere: host/answer. */
+void  host_record(struct host_root *r, const char *path, const char *value);
