@@ -6,17 +6,45 @@
 #include <netlink/genl/ctrl.h>
 #include <netlink/genl/genl.h>
 #include <netlink/netlink.h>
+#include <stdbool.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 
 #include "base/bdf.h"
 #include "host/answer.h"
+#include "host/lazy.h"
 
 #define MESSAGE_MAX 16384 /* one info message; mlx5 has about ten versions */
 
+#define LIBRARY "libnl-genl-3.so.200" /* it brings libnl-3 */
+
+#define FUNCTIONS(X) \
+	X(nl_socket_alloc) X(nl_socket_free) X(nl_socket_get_fd) X(nl_socket_set_msg_buf_size) \
+	X(nl_socket_modify_cb) X(nl_socket_disable_auto_ack) X(nl_send_auto) X(nl_recvmsgs_default) X(nlmsg_alloc) \
+	X(nlmsg_free) X(nlmsg_hdr) X(genl_connect) X(genl_ctrl_resolve) \
+	X(genlmsg_put) X(genlmsg_hdr) X(genlmsg_valid_hdr) X(genlmsg_attrdata) \
+	X(genlmsg_attrlen) X(nla_put) X(nla_parse_nested) X(nla_type) \
+	X(nla_len) X(nla_data) X(nla_ok) X(nla_next)
+
+struct lib {
+	void *handle;
+	FUNCTIONS(LAZY_MEMBER)
+};
+
+static bool lib_open(struct lib *l)
+{
+	bool ok = (l->handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL));
+
+	FUNCTIONS(LAZY_LOAD)
+	return ok;
+}
+
 struct question {
-	struct answers *answers;
-	const char     *name; /* the BDF */
+	const struct lib *lib;
+	struct answers   *answers;
+	const char       *name; /* the BDF */
 };
 
 static const char *list_name(int attr)
@@ -27,80 +55,102 @@ static const char *list_name(int attr)
 							   NULL;
 }
 
-/* A name becomes a part of a path. */
-static bool name_ok(const char *name)
+/* A string attribute, if it is one: its NUL is there. */
+static const char *string_of(const struct lib *l, const struct nlattr *a)
 {
-	return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+	int n = a ? l->nla_len(a) : 0;
+	const char *text = n > 0 ? l->nla_data(a) : NULL;
+
+	return text && text[n - 1] == '\0' ? text : NULL;
 }
 
 static void take_version(const struct question *q, struct nlattr *list)
 {
-	static struct nla_policy policy[DEVLINK_ATTR_INFO_VERSION_VALUE + 1] = {
-		[DEVLINK_ATTR_INFO_VERSION_NAME] = { .type = NLA_STRING },
-		[DEVLINK_ATTR_INFO_VERSION_VALUE] = { .type = NLA_STRING },
-	};
-	struct nlattr *a[DEVLINK_ATTR_INFO_VERSION_VALUE + 1], *name, *value;
+	const struct lib *l = q->lib;
+	struct nlattr *a[DEVLINK_ATTR_INFO_VERSION_VALUE + 1];
+	const char *name, *value;
 
-	if (nla_parse_nested(a, DEVLINK_ATTR_INFO_VERSION_VALUE, list, policy) < 0)
+	if (l->nla_parse_nested(a, DEVLINK_ATTR_INFO_VERSION_VALUE, list, NULL) < 0)
 		return;
-	name = a[DEVLINK_ATTR_INFO_VERSION_NAME];
-	value = a[DEVLINK_ATTR_INFO_VERSION_VALUE];
-	if (name && value && name_ok(nla_get_string(name)))
-		answer_put(q->answers, nla_get_string(value), "answers/devlink/pci/%s/%s/%s", q->name,
-			   list_name(nla_type(list)), nla_get_string(name));
-}
-
-static bool terminated(const struct nlattr *a)
-{
-	return nla_len(a) > 0 && ((const char *)nla_data(a))[nla_len(a) - 1] == '\0';
+	name = string_of(l, a[DEVLINK_ATTR_INFO_VERSION_NAME]);
+	value = string_of(l, a[DEVLINK_ATTR_INFO_VERSION_VALUE]);
+	if (name && value && *name && !strchr(name, '/')) /* it becomes a part of a path */
+		answer_put(q->answers, value, "answers/devlink/pci/%s/%s/%s", q->name, list_name(l->nla_type(list)), name);
 }
 
 static int take_info(struct nl_msg *msg, void *self)
 {
 	const struct question *q = self;
-	struct genlmsghdr *head = genlmsg_hdr(nlmsg_hdr(msg));
+	const struct lib *l = q->lib;
+	struct nlmsghdr *head = l->nlmsg_hdr(msg);
 	struct nlattr *a;
 	int left;
 
-	if (!genlmsg_valid_hdr(nlmsg_hdr(msg), 0))
+	if (!l->genlmsg_valid_hdr(head, 0))
 		return NL_SKIP;
-	nla_for_each_attr(a, genlmsg_attrdata(head, 0), genlmsg_attrlen(head, 0), left) {
-		if (nla_type(a) == DEVLINK_ATTR_INFO_DRIVER_NAME && terminated(a))
-			answer_put(q->answers, nla_get_string(a), "answers/devlink/pci/%s/driver", q->name);
-		else if (list_name(nla_type(a)))
+	a = l->genlmsg_attrdata(l->genlmsg_hdr(head), 0);
+	left = l->genlmsg_attrlen(l->genlmsg_hdr(head), 0);
+	for (; l->nla_ok(a, left); a = l->nla_next(a, &left)) {
+		const char *driver = l->nla_type(a) == DEVLINK_ATTR_INFO_DRIVER_NAME ? string_of(l, a) : NULL;
+
+		if (driver)
+			answer_put(q->answers, driver, "answers/devlink/pci/%s/driver", q->name);
+		else if (list_name(l->nla_type(a)))
 			take_version(q, a);
 	}
 	return NL_OK;
 }
 
-static void ask_one(struct nl_sock *s, int family, const char *name)
+static bool put_string(const struct lib *l, struct nl_msg *msg, int attr, const char *text)
 {
-	struct nl_msg *msg = nlmsg_alloc();
+	return l->nla_put(msg, attr, (int)strlen(text) + 1, text) == 0;
+}
 
-	if (msg && genlmsg_put(msg, NL_AUTO_PORT, NL_AUTO_SEQ, family, 0, NLM_F_ACK, DEVLINK_CMD_INFO_GET, DEVLINK_GENL_VERSION) &&
-	    nla_put_string(msg, DEVLINK_ATTR_BUS_NAME, "pci") == 0 && nla_put_string(msg, DEVLINK_ATTR_DEV_NAME, name) == 0 &&
-	    nl_send_auto(s, msg) >= 0)
-		(void)nl_recvmsgs_default(s); /* ENODEV, EOPNOTSUPP, EAGAIN: nothing is known */
-	nlmsg_free(msg);
+static void ask_one(const struct lib *l, struct nl_sock *s, int family, const char *name)
+{
+	struct nl_msg *msg = l->nlmsg_alloc();
+
+	if (msg &&
+	    l->genlmsg_put(msg, NL_AUTO_PORT, NL_AUTO_SEQ, family, 0, 0, DEVLINK_CMD_INFO_GET,
+			   DEVLINK_GENL_VERSION) &&
+	    put_string(l, msg, DEVLINK_ATTR_BUS_NAME, "pci") && put_string(l, msg, DEVLINK_ATTR_DEV_NAME, name) &&
+	    l->nl_send_auto(s, msg) >= 0)
+		(void)l->nl_recvmsgs_default(s); /* ENODEV, EOPNOTSUPP, EAGAIN: nothing is known */
+	l->nlmsg_free(msg);
+}
+
+static void ask_all(const struct lib *l, struct answers *a, struct nl_sock *s, const struct bdf *nic, size_t n)
+{
+	const struct timeval wait = { .tv_sec = ANSWER_MS / 1000, .tv_usec = ANSWER_MS % 1000 * 1000 };
+	char name[BDF_TEXT_MAX];
+	struct question q = { .lib = l, .answers = a, .name = name };
+	time_t end = time(NULL) + ANSWER_MS / 1000;
+	int family;
+
+	if (l->genl_connect(s) < 0 || setsockopt(l->nl_socket_get_fd(s), SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) < 0 ||
+	    l->nl_socket_set_msg_buf_size(s, MESSAGE_MAX) < 0)
+		return;
+	family = l->genl_ctrl_resolve(s, DEVLINK_GENL_NAME);
+	if (family < 0 || l->nl_socket_modify_cb(s, NL_CB_VALID, NL_CB_CUSTOM, take_info, &q) < 0)
+		return;
+	l->nl_socket_disable_auto_ack(s); /* one request, one message: the answer or an error */
+	for (size_t i = 0; i < n && time(NULL) <= end; i++) {
+		(void)bdf_text(name, nic[i]);
+		ask_one(l, s, family, name);
+	}
 }
 
 void devlink_ask(struct answers *a, const struct bdf *nic, size_t n)
 {
-	const struct timeval wait = { .tv_sec = ANSWER_MS / 1000, .tv_usec = ANSWER_MS % 1000 * 1000 };
-	struct nl_sock *s = nl_socket_alloc();
-	char name[BDF_TEXT_MAX];
-	struct question q = { .answers = a, .name = name };
-	time_t end = time(NULL) + ANSWER_MS / 1000;
-	int family = -1;
+	struct lib l = { 0 };
 
-	if (s && genl_connect(s) == 0 &&
-	    setsockopt(nl_socket_get_fd(s), SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) == 0 &&
-	    nl_socket_set_msg_buf_size(s, MESSAGE_MAX) == 0)
-		family = genl_ctrl_resolve(s, DEVLINK_GENL_NAME);
-	if (family >= 0 && nl_socket_modify_cb(s, NL_CB_VALID, NL_CB_CUSTOM, take_info, &q) == 0)
-		for (size_t i = 0; i < n && time(NULL) <= end; i++) {
-			(void)bdf_text(name, nic[i]);
-			ask_one(s, family, name);
-		}
-	nl_socket_free(s);
+	if (lib_open(&l)) {
+		struct nl_sock *s = l.nl_socket_alloc();
+
+		if (s)
+			ask_all(&l, a, s, nic, n);
+		l.nl_socket_free(s);
+	}
+	if (l.handle)
+		(void)dlclose(l.handle);
 }

@@ -2,7 +2,6 @@
 /* Asks lldpd who is at the other end of each cable. liblldpctl is loaded only where lldpd's socket is there: most
  * hosts have neither, and velactl should not pay for it at each start. The library's own socket waits without
  * end, so it is given ours. What a neighbour announces is foreign text; host/net judges it. */
-#include <dlfcn.h>
 #include <lldpctl.h>
 #include <stdbool.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 
 #include "base/auto.h"
 #include "host/answer.h"
+#include "host/lazy.h"
 
 #define LIBRARY "liblldpctl.so.4"
 #define SOCKET  "/run/lldpd.socket" /* lldpd's default; Debian builds with it */
@@ -32,18 +32,14 @@
 
 struct lib {
 	void *handle;
-#define MEMBER(fn) __typeof__(fn) *fn;
-	FUNCTIONS(MEMBER)
-#undef MEMBER
+	FUNCTIONS(LAZY_MEMBER)
 };
 
 static bool lib_open(struct lib *l)
 {
 	bool ok = (l->handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL));
 
-#define LOAD(fn) ok = ok && (l->fn = (__typeof__(fn) *)dlsym(l->handle, #fn));
-	FUNCTIONS(LOAD)
-#undef LOAD
+	FUNCTIONS(LAZY_LOAD)
 	return ok;
 }
 
