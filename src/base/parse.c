@@ -8,13 +8,14 @@
 #include <string.h>
 #include <strings.h>
 
-static int digit(char c, int base)
+/* Without ctype.h: a big host has some 100,000 digits to read. */
+static inline int digit(char c, int base)
 {
-	int d = isdigit((unsigned char)c)    ? c - '0'
-		: isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10
-					     : base;
+	unsigned d = (unsigned char)c - (unsigned)'0', letter = ((unsigned char)c | 0x20u) - 'a';
 
-	return d < base ? d : -1;
+	if (d > 9)
+		d = letter < 6 ? letter + 10 : 16;
+	return (int)d < base ? (int)d : -1;
 }
 
 /* The number at *text; *text moves past its digits. */
@@ -23,14 +24,14 @@ static int scan_uint(uint64_t *ret, const char **text, int base, uint64_t max)
 	uint64_t v = 0;
 	bool over = false;
 	const char *p = *text;
+	int d;
 
 	if (base == 16 && p[0] == '0' && (p[1] == 'x' || p[1] == 'X') && digit(p[2], 16) >= 0)
 		p += 2;
 	if (digit(*p, base) < 0)
 		return -EINVAL;
-	for (; digit(*p, base) >= 0; p++)
-		over = over || __builtin_mul_overflow(v, (uint64_t)base, &v) ||
-		       __builtin_add_overflow(v, (uint64_t)digit(*p, base), &v);
+	for (; (d = digit(*p, base)) >= 0; p++)
+		over = over || __builtin_mul_overflow(v, (uint64_t)base, &v) || __builtin_add_overflow(v, (uint64_t)d, &v);
 	*text = p;
 	if (over || v > max)
 		return -ERANGE;

@@ -31,8 +31,9 @@ void answer_put(struct answers *a, const char *value, const char *fmt, ...) __at
 int  answer_read(struct answers *a, char **ret, struct arena *arena, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Who is asked. Each returns when it has its answers or has waited for ANSWER_MS; none fails. */
-#define ANSWER_MS 2000
+/* Who is asked. Each returns when it has its answers or has waited for about ANSWER_MS; none fails. */
+#define ANSWER_MS 1000
 void devlink_ask(struct answers *a, const struct bdf *nic, size_t n);
-void lldp_ask(struct answers *a);
+#define LLDPD_SOCKET "/run/lldpd.socket" /* as lldpd is built unless told otherwise; Debian too */
+void lldp_ask(struct answers *a, const char *path);
 void fmpm_ask(struct answers *a, const char *tool, const char *socket);

@@ -77,6 +77,22 @@ static bool without_smt(struct cpu_reader *rd)
 	return host_read_uint(rd->root, &active, 10, 1, CPU_DIR "/smt/active") == 0 && !active;
 }
 
+/* As take(), and the CPUs go to the core. */
+static bool take_core(struct cpu_reader *rd, struct cpuset *left, const struct cpuset *list, struct host_core *core)
+{
+	if (!take(rd, left, list))
+		return false;
+	for (unsigned i = 0; i < CPUSET_MAX / 64; i++)
+		for (uint64_t rest = list->word[i]; rest; rest &= rest - 1) {
+			if (core->ncpus == HOST_CORE_CPUS) {
+				rd->broken = true;
+				return false;
+			}
+			core->cpu[core->ncpus++] = (uint16_t)(i * 64 + (unsigned)__builtin_ctzll(rest));
+		}
+	return true;
+}
+
 static void read_cores(struct cpu_reader *rd)
 {
 	bool single = without_smt(rd);
@@ -84,19 +100,14 @@ static void read_cores(struct cpu_reader *rd)
 	struct cpuset left = cpus->online;
 
 	for (int cpu = -1; (cpu = cpuset_next(&left, cpu)) >= 0;) {
-		struct host_core *core = &cpus->core[cpus->ncores];
 		struct cpuset list = { 0 };
 
 		if (single)
 			cpuset_add(&list, (unsigned)cpu);
 		else if (read_list(rd, &list, cpu, "core_cpus_list", "thread_siblings_list") < 0)
 			return;
-		if (cpuset_count(&list) > HOST_CORE_CPUS)
-			rd->broken = true;
-		if (rd->broken || !take(rd, &left, &list))
+		if (!take_core(rd, &left, &list, &cpus->core[cpus->ncores]))
 			return;
-		for (int t = -1; (t = cpuset_next(&list, t)) >= 0;)
-			core->cpu[core->ncpus++] = (uint16_t)t;
 		cpus->ncores++;
 	}
 }

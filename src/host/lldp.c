@@ -4,6 +4,7 @@
  * end, so it is given ours. What a neighbour announces is foreign text; host/net judges it. */
 #include <lldpctl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -15,12 +16,11 @@
 #include "host/lazy.h"
 
 #define LIBRARY "liblldpctl.so.4"
-#define SOCKET  "/run/lldpd.socket" /* lldpd's default; Debian builds with it */
 
 #define FUNCTIONS(X)             \
 	X(lldpctl_new)           \
 	X(lldpctl_release)       \
-	X(lldpctl_log_level)     \
+	X(lldpctl_log_callback)  \
 	X(lldpctl_get_interfaces) \
 	X(lldpctl_get_port)      \
 	X(lldpctl_atom_get)      \
@@ -43,6 +43,12 @@ static bool lib_open(struct lib *l)
 	return ok;
 }
 
+/* Else it writes to standard error. */
+static void be_quiet(int severity, const char *text)
+{
+	(void)severity, (void)text;
+}
+
 static ssize_t send_cb(lldpctl_conn_t *conn, const uint8_t *data, size_t length, void *self)
 {
 	ssize_t n = send(*(int *)self, data, length, MSG_NOSIGNAL);
@@ -60,12 +66,14 @@ static ssize_t recv_cb(lldpctl_conn_t *conn, const uint8_t *data, size_t length,
 	return n < 0 ? LLDPCTL_ERR_CALLBACK_FAILURE : n == 0 ? LLDPCTL_ERR_EOF : n;
 }
 
-static int connect_lldpd(void)
+static int connect_lldpd(const char *path)
 {
 	const struct timeval wait = { .tv_sec = ANSWER_MS / 1000, .tv_usec = ANSWER_MS % 1000 * 1000 };
-	const struct sockaddr_un to = { .sun_family = AF_UNIX, .sun_path = SOCKET };
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
 	autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
+	if (snprintf(to.sun_path, sizeof(to.sun_path), "%s", path) >= (int)sizeof(to.sun_path))
+		return -1;
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) < 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) < 0 ||
 	    connect(fd, (const struct sockaddr *)&to, sizeof(to)) < 0)
@@ -123,16 +131,16 @@ static void take_all(struct answers *a, const struct lib *l, lldpctl_conn_t *con
 	l->lldpctl_atom_dec_ref(all);
 }
 
-void lldp_ask(struct answers *a)
+void lldp_ask(struct answers *a, const char *path)
 {
-	autoclose int fd = connect_lldpd();
+	autoclose int fd = connect_lldpd(path);
 	lldpctl_conn_t *conn;
 	struct lib l = { 0 };
 
 	if (fd < 0)
 		return;
 	if (lib_open(&l)) {
-		l.lldpctl_log_level(0);
+		l.lldpctl_log_callback(be_quiet);
 		conn = l.lldpctl_new(send_cb, recv_cb, &fd);
 		if (conn) {
 			take_all(a, &l, conn);

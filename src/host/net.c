@@ -253,7 +253,7 @@ static int ask(struct net_reader *rd, const struct host_nic *nic, size_t n)
 		bdf[i] = nic[i].bdf;
 	if (rd->answers->text) {
 		devlink_ask(rd->answers, bdf, n);
-		lldp_ask(rd->answers);
+		lldp_ask(rd->answers, LLDPD_SOCKET);
 	}
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The host as a JSON document (docs/openapi.json). Unknown values are null, never 0. */
 #include <json-c/json.h>
+#include <stdio.h>
 
 #include "base/json.h"
 #include "base/sbuf.h"
@@ -75,21 +76,18 @@ static void add_packages(struct json_out *o, const struct host_cpus *cpus)
 	json_add(o, "sockets", a);
 }
 
-/* "0,64": the CPUs of one core. */
+/* "0,64": the CPUs of one core, one by one. */
 static void add_cores(struct json_out *o, const struct host_cpus *cpus)
 {
-	json_object *a = json_object_new_array();
+	json_object *a = json_object_new_array_ext((int)cpus->ncores);
 
 	for (size_t i = 0; i < cpus->ncores; i++) {
-		struct cpuset set = { 0 };
-		struct sbuf text = { 0 };
+		char text[HOST_CORE_CPUS * sizeof("65535,")];
+		int n = 0;
 
 		for (unsigned t = 0; t < cpus->core[i].ncpus; t++)
-			cpuset_add(&set, cpus->core[i].cpu[t]);
-		cpuset_write(&text, &set);
-		json_append(o, a, json_object_new_string(text.text ? text.text : ""));
-		o->failed = o->failed || text.failed;
-		sbuf_done(&text);
+			n += snprintf(text + n, sizeof(text) - (size_t)n, "%s%u", t ? "," : "", cpus->core[i].cpu[t]);
+		json_append(o, a, json_object_new_string_len(text, n));
 	}
 	json_add(o, "cores", a);
 }

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The facts beside PCI: each file as the kernel writes it, then missing, garbage, too big. Whatever cannot be
  * believed must be unknown or a finding. */
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "base/sbuf.h"
 #include "host/answer.h"
 #include "host/child.h"
+#include "host/text.h"
 #include "support.h"
 
 #define CPU  "sys/devices/system/cpu/"
@@ -562,6 +566,47 @@ static void children_that_misbehave(void **state)
 	}
 }
 
+/* An lldpd that hangs, and one that talks nonsense. connect(2) is done when the backlog has room, so the first
+ * needs nobody to accept. */
+static void lldpd_that_misbehaves(void **state)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	struct error err = ERROR_INIT;
+	struct host_root *root = NULL;
+	struct timespec from, to;
+	struct answers a;
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	pid_t pid;
+
+	(void)state;
+	(void)snprintf(at.sun_path, sizeof(at.sun_path), "/tmp/velad-test-lldpd.%d", (int)getpid());
+	assert_int_equal(bind(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(host_root_open(&root, "/", &err), 0);
+	assert_int_equal(answers_init(&a, root), 0);
+	(void)clock_gettime(CLOCK_MONOTONIC, &from);
+	lldp_ask(&a, at.sun_path);
+	(void)clock_gettime(CLOCK_MONOTONIC, &to);
+	assert_in_range(to.tv_sec - from.tv_sec, 0, ANSWER_MS / 1000 + 3);
+	assert_int_equal(close(accept(fd, NULL, NULL)), 0);
+
+	pid = fork();
+	if (pid == 0) {
+		char junk[5000];
+		int c = accept(fd, NULL, NULL);
+
+		memset(junk, 0x5a, sizeof(junk));
+		_exit(recv(c, junk, 1, 0) == 1 && send(c, junk, sizeof(junk), MSG_NOSIGNAL) > 0 ? 0 : 1);
+	}
+	lldp_ask(&a, at.sun_path);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(a.text->n, 0);
+	answers_done(&a);
+	host_root_close(root);
+	assert_int_equal(close(fd), 0);
+	assert_int_equal(unlink(at.sun_path), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -584,6 +629,7 @@ int main(void)
 		cmocka_unit_test(answers_are_recorded),
 		cmocka_unit_test(fmpm_is_asked),
 		cmocka_unit_test(children_that_misbehave),
+		cmocka_unit_test(lldpd_that_misbehaves),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
