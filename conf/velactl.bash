@@ -7,6 +7,7 @@ _velactl()
 	COMPREPLY=()
 	case $prev in
 	-o | --output) mapfile -t COMPREPLY < <(compgen -W 'json text' -- "$cur"); return ;;
+	--with) mapfile -t COMPREPLY < <(compgen -W 'acs-plan' -- "$cur"); return ;;
 	--max-path) mapfile -t COMPREPLY < <(compgen -W 'PIX PXB PHB NODE SYS' -- "$cur"); return ;;
 	--root | --host | --conf | --socket | --file | -f | --svg | --dot | --kernel | --initrd | --disk)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
@@ -14,19 +15,21 @@ _velactl()
 	esac
 	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
 		case $word in
-		topo | path | plan | create | list | show | delete | op | host | dump | help) verb=$word; break ;;
+		topo | path | routes | acs | plan | create | list | show | delete | op | host | dump | help) verb=$word; break ;;
 		esac
 	done
 	if [[ $cur == -* ]]; then
 		[[ $verb == op ]] && verb='op wait'
+		[[ $verb == acs ]] && verb='acs plan'
 		# shellcheck disable=SC2086 # two words: op wait
 		word=$(velactl help $verb 2>/dev/null | grep -oE -- '(^| )--?[a-z][a-z-]*')
 		mapfile -t COMPREPLY < <(compgen -W "$word" -- "$cur")
 		return
 	fi
 	case $verb in
-	'' | help) word='topo path plan create list show delete op host dump help' ;;
+	'' | help) word='topo path routes acs plan create list show delete op host dump help' ;;
 	op) word='show wait' ;;
+	acs) word='show plan' ;;
 	show | delete) word=$(velactl list 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
 	*) return ;;
 	esac

@@ -48,6 +48,7 @@ static void add_route(struct json_out *all, json_object *list, const struct topo
 	json_add_bool(&o, "relaxed", tlp.relaxed);
 	json_add_string(&o, "path", topo_class_text(topo_path(t, from, to)));
 	json_add_string(&o, "verdict", topo_verdict_text(r->verdict));
+	json_add_string(&o, "through", topo_route_through(r, topo_path(t, from, to)));
 	json_add_string(&o, "rule", topo_rule_id(r->rule));
 	json_add_string(&o, "text", topo_rule_text(r->rule));
 	json_add_bdf(&o, "port", bdf_at(t, r->decided));
@@ -66,6 +67,7 @@ static void add_pair(struct routes *w, const char *kind, uint32_t from, uint32_t
 	json_add_bdf(&o, "to", bdf_at(w->t, to));
 	json_add_string(&o, "path", topo_class_text(topo_path(w->t, from, to)));
 	json_add_string(&o, "verdict", topo_verdict_text(now->verdict));
+	json_add_string(&o, "through", topo_route_through(now, topo_path(w->t, from, to)));
 	json_add_string(&o, "rule", topo_rule_id(now->rule));
 	json_add_bdf(&o, "port", bdf_at(w->t, now->decided));
 	json_add_string(&o, "planned", topo_verdict_text(planned));

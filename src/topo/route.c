@@ -317,6 +317,15 @@ void topo_route(struct topo_route *ret, const struct topo *t, const uint16_t *ct
 	climb(&w);
 }
 
+const char *topo_route_through(const struct topo_route *r, enum topo_class path)
+{
+	if (r->verdict == TOPO_BLOCKED || r->verdict == TOPO_UNDECIDED || path == TOPO_UNKNOWN)
+		return NULL;
+	if (r->verdict == TOPO_DIRECT && path <= TOPO_PXB)
+		return "switch";
+	return path == TOPO_SYS ? "sockets" : "root-complex";
+}
+
 const char *topo_verdict_text(enum topo_verdict v)
 {
 	static const char *const text[] = { "direct", "redirected", "blocked", "unknown" };

@@ -21,6 +21,7 @@ enum ctl_group {
 	CTL_START = 1 << 5,  /* --no-wait */
 	CTL_WAIT = 1 << 6,   /* --timeout */
 	CTL_NAMES = 1 << 7,  /* --numeric */
+	CTL_ROUTES = 1 << 8,
 };
 
 #define CTL_WORDS_MAX 8
@@ -28,8 +29,8 @@ enum ctl_group {
 struct ctl_args {
 	const char *word[CTL_WORDS_MAX]; /* what is no option, the verb first; borrowed from argv, as all below */
 	size_t      nwords;
-	bool        json, help, version, all, unfold, matrix, numeric, xml, no_wait;
-	const char *root, *host, *conf, *socket, *file, *svg;
+	bool        json, help, version, all, unfold, matrix, numeric, xml, no_wait, explain;
+	const char *root, *host, *conf, *socket, *file, *svg, *gpu, *with;
 	const char *dot; /* "": --dot without a FILE */
 	uint64_t    timeout; /* seconds */
 	struct json_object *request; /* owned; what request flags were given; NULL: none */

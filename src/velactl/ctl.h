@@ -47,6 +47,9 @@ void ctl_findings_write(struct ctl_out *out, struct json_object *doc); /* "! ID 
 
 enum ctl_exit ctl_topo(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_path(struct ctl *c, char const *const *arg, size_t n);
+enum ctl_exit ctl_routes(struct ctl *c, char const *const *arg, size_t n);
+enum ctl_exit ctl_acs_show(struct ctl *c, char const *const *arg, size_t n);
+enum ctl_exit ctl_acs_plan(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_plan(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_create(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_list(struct ctl *c, char const *const *arg, size_t n);

@@ -9,7 +9,9 @@
 #include "base/auto.h"
 #include "guest/guest.h"
 #include "host/inventory.h"
+#include "plan/acs.h"
 #include "plan/plan.h"
+#include "plan/routes.h"
 #include "topo/path.h"
 #include "velactl/ctl.h"
 
@@ -135,6 +137,44 @@ int ctl_source_plan(json_object **ret, struct ctl *c, const struct plan_request 
 	if (r == 0 && plan->fits)
 		r = guest_plan_xml(plan, req, t, NULL, NULL, c->conf.console_dir, err);
 	return r < 0 ? r : rendered(ret, plan_json(plan), err);
+}
+
+int ctl_source_routes(json_object **ret, struct ctl *c, struct error *err)
+{
+	auto_(topo_unref) struct topo *t = NULL;
+	int r;
+
+	if (!offline(c))
+		return ask(ret, c, "GET", "/v1/routes", NULL, err);
+	r = read_topo(&t, c, err);
+	return r < 0 ? r : plan_routes_json(ret, t, err);
+}
+
+int ctl_source_route(json_object **ret, struct ctl *c, struct bdf from, struct bdf to, struct error *err)
+{
+	auto_(topo_unref) struct topo *t = NULL;
+	char path[80], a[BDF_TEXT_MAX], b[BDF_TEXT_MAX];
+	int r;
+
+	(void)snprintf(path, sizeof(path), "/v1/routes/%s,%s", bdf_text(a, from), bdf_text(b, to));
+	if (!offline(c))
+		return ask(ret, c, "GET", path, NULL, err);
+	r = read_topo(&t, c, err);
+	return r < 0 ? r : plan_route_json(ret, t, from, to, err);
+}
+
+int ctl_source_acs(json_object **ret, struct ctl *c, struct error *err)
+{
+	auto_(plan_acs_free) struct plan_acs *plan = NULL;
+	auto_(topo_unref) struct topo *t = NULL;
+	int r;
+
+	if (!offline(c))
+		return ask(ret, c, "GET", "/v1/acs", NULL, err);
+	r = read_topo(&t, c, err);
+	if (r == 0)
+		r = plan_acs_all(&plan, t, err);
+	return r < 0 ? r : rendered(ret, plan_acs_json(plan), err);
 }
 
 int ctl_source_dump(char **ret, struct ctl *c, struct error *err)

@@ -16,6 +16,9 @@ int ctl_source_path(struct json_object **ret, struct ctl *c, struct bdf a, struc
 int ctl_source_host(struct json_object **ret, struct ctl *c, struct error *err);
 int ctl_source_plan(struct json_object **ret, struct ctl *c, const struct plan_request *req,
 		    struct json_object *body, struct error *err);
+int ctl_source_routes(struct json_object **ret, struct ctl *c, struct error *err);
+int ctl_source_route(struct json_object **ret, struct ctl *c, struct bdf from, struct bdf to, struct error *err);
+int ctl_source_acs(struct json_object **ret, struct ctl *c, struct error *err); /* the ACS plan */
 /* velactl dump; the caller frees. Reads this machine when neither --root nor --host is there. */
 int ctl_source_dump(char **ret, struct ctl *c, struct error *err);
 

@@ -14,7 +14,9 @@
 #include "guest/guest.h"
 #include "host/inventory.h"
 #include "instance/instance.h"
+#include "plan/acs.h"
 #include "plan/plan.h"
+#include "plan/routes.h"
 #include "topo/path.h"
 #include "velad/manager.h"
 
@@ -85,23 +87,61 @@ static int get_topology(void *self, const struct api_request *req, struct api_re
 	return r < 0 ? r : add_owners(m, res->body, err);
 }
 
-/* "A,B": OpenAPI's style for an array in a path (RFC 6570, 3.2.2) */
-static int get_path(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+static int get_routes(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	struct manager *m = self;
-	char text[API_PARAM_MAX];
-	struct bdf a, b;
-	char *comma;
-	int r;
+	int r = manager_refresh(m, err);
 
-	(void)snprintf(text, sizeof(text), "%s", req->param);
+	(void)req;
+	return r < 0 ? r : plan_routes_json(&res->body, m->topo, err);
+}
+
+/* "A,B": OpenAPI's style for an array in a path (RFC 6570, 3.2.2) */
+static int two_functions(struct bdf *a, struct bdf *b, const char *param, struct error *err)
+{
+	char text[API_PARAM_MAX], *comma;
+
+	(void)snprintf(text, sizeof(text), "%s", param);
 	comma = strchr(text, ',');
 	if (comma)
 		*comma = '\0';
-	if (!comma || !bdf_parse(&a, text) || !bdf_parse(&b, comma + 1))
-		return error_set(err, -EINVAL, "\"%s\" is not two PCI addresses: say 0000:4c:00.0,0000:4d:00.0", req->param);
-	r = manager_refresh(m, err);
+	if (!comma || !bdf_parse(a, text) || !bdf_parse(b, comma + 1))
+		return error_set(err, -EINVAL, "\"%s\" is not two PCI addresses: say 0000:4c:00.0,0000:4d:00.0", param);
+	return 0;
+}
+
+static int get_path(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+	struct bdf a, b;
+	int r = two_functions(&a, &b, req->param, err);
+
+	if (r == 0)
+		r = manager_refresh(m, err);
 	return r < 0 ? r : topo_path_json(&res->body, m->topo, a, b, err);
+}
+
+static int get_route(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+	struct bdf a, b;
+	int r = two_functions(&a, &b, req->param, err);
+
+	if (r == 0)
+		r = manager_refresh(m, err);
+	return r < 0 ? r : plan_route_json(&res->body, m->topo, a, b, err);
+}
+
+static int get_acs(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	auto_(plan_acs_free) struct plan_acs *plan = NULL;
+	struct manager *m = self;
+	int r = manager_refresh(m, err);
+
+	(void)req;
+	if (r == 0)
+		r = plan_acs_all(&plan, m->topo, err);
+	return r < 0 ? r : answer(res, plan_acs_json(plan), err);
 }
 
 /* ---- plans ------------------------------------------------------------------------------------------ */
@@ -273,6 +313,9 @@ const struct api_route velad_routes[] = {
 	{ "GET", "/v1/host", get_host },
 	{ "GET", "/v1/topology", get_topology },
 	{ "GET", "/v1/topology/paths/{functions}", get_path },
+	{ "GET", "/v1/routes", get_routes },
+	{ "GET", "/v1/routes/{functions}", get_route },
+	{ "GET", "/v1/acs", get_acs },
 	{ "POST", "/v1/plans", post_plans },
 	{ "POST", "/v1/instances", post_instances },
 	{ "GET", "/v1/instances", get_instances },

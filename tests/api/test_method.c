@@ -2,6 +2,8 @@
 /* Routes, the error table, and docs/openapi.json against both. */
 #include "api/method.h"
 #include "base/file.h"
+#include "plan/acs.h"
+#include "plan/routes.h"
 #include "support.h"
 #include "topo/path.h"
 #include "velad/methods.h"
@@ -202,6 +204,38 @@ static void check_members(json_object *api, const char *name, json_object *doc)
 	}
 }
 
+static void check_items(json_object *api, const char *name, json_object *doc, const char *key)
+{
+	json_object *list = json_object_object_get(doc, key);
+
+	assert_true(json_object_array_length(list) > 0);
+	for (size_t i = 0; i < json_object_array_length(list); i++)
+		check_members(api, name, json_object_array_get_idx(list, i));
+}
+
+static void check_routes(json_object *api, struct topo *t)
+{
+	json_object *all = NULL, *acs;
+	struct error err = ERROR_INIT;
+	struct plan_acs *plan = NULL;
+
+	assert_int_equal(plan_routes_json(&all, t, &err), 0);
+	check_members(api, "Routes", all);
+	check_items(api, "RoutePair", all, "pairs");
+	check_items(api, "RouteEntry", all, "routes");
+	json_object_put(all);
+	assert_int_equal(plan_route_json(&all, t, test_bdf("0000:1a:00.0"), test_bdf("0000:19:00.0"), &err), 0);
+	check_members(api, "Route", all);
+	check_items(api, "RoutePort", json_object_array_get_idx(json_object_object_get(all, "routes"), 0), "ports");
+	json_object_put(all);
+	assert_int_equal(plan_acs_all(&plan, t, &err), 0);
+	acs = plan_acs_json(plan);
+	check_members(api, "AcsPlan", acs);
+	check_items(api, "AcsPair", acs, "pairs");
+	json_object_put(acs);
+	plan_acs_free(plan);
+}
+
 static void openapi_has_the_documents(void **state)
 {
 	json_object *api = openapi();
@@ -226,6 +260,7 @@ static void openapi_has_the_documents(void **state)
 	check_members(api, "Plan", plan);
 	check_members(api, "Bundle", json_object_object_get(plan, "bundle"));
 	check_members(api, "PlanStep", json_object_array_get_idx(json_object_object_get(plan, "steps"), 0));
+	check_routes(api, t);
 	json_object_object_foreach(request, key, value) {
 		(void)value;
 		if (!json_object_object_get_ex(schema(api, "Request"), key, NULL))

@@ -76,7 +76,8 @@ says 2 'which verb? see velactl help'
 says 2 'unknown verb "foo"; see velactl help' foo
 says 2 'unknown verb "tpoo"; did you mean topo? see velactl help' tpoo
 says 2 'op what? say op show or op wait' op
-says 2 'unknown option --gpu; did you mean --gpus?' plan --gpu 2
+says 2 'unknown option --vfz; did you mean --vfs?' plan --vfz 2
+says 2 'plan has no option --gpu; see velactl help plan' plan --gpu 2
 says 2 '--memory: "12Q" is not a size; say 512M or 4G' plan --memory 12Q
 says 2 '--gpus: "many" is not a whole number' plan --gpus many
 says 2 '--gpus is 99, allowed are 0 to 16' plan --gpus 99
@@ -107,7 +108,7 @@ gives 0 '^usage: velactl op wait ' help op wait
 says 2 'unknown verb "foo"; see velactl help' help foo
 man=docs/velactl.1
 missing=
-for verb in '' topo path plan create list show delete 'op show' 'op wait' host dump; do
+for verb in '' topo path routes 'acs show' 'acs plan' plan create list show delete 'op show' 'op wait' host dump; do
 	# shellcheck disable=SC2086 # two words: op show
 	run help $verb
 	narrow "$dir/out" 80 || missing+=" (a line of help $verb is too long)"
@@ -125,6 +126,23 @@ run --socket "$dir/sock" topo
 check 'topo without velad: exit 7, and how to go on' eval '((rc == 7)) && grep -q "or read this machine without velad: --root /$" "$dir/err"'
 gives 0 '0000:19:00\.0 +gpu' topo --host "$host"
 gives 0 '^GPU0 .*PIX' topo -m --host "$host"
+# ---- routes and ACS
+gives 0 '^0000:1a:00.0  nic  R ' routes --host "$host"
+gives 0 '^0000:19:00.0  gpu     +R ' routes --host "$host"
+run routes --host "$host" --gpu 0000:19:00.0
+check 'routes --gpu has one column' eval '((rc == 0)) && grep -q "^FROM  *TO  *G0$" "$dir/out"'
+gives 0 '^  0000:17:02\.0 is sent up: P2P Request Redirect$' routes 0000:1a:00.0 0000:19:00.0 --host "$host"
+gives 0 '^  0000:15:01\.0 turns round in the root complex' routes --explain 0000:1a:00.0 0000:19:00.0 --host "$host"
+says 3 'there is no function 0000:ff:00.0; velactl topo lists them' routes 0000:ff:00.0 0000:19:00.0 --host "$host"
+says 2 '"gpu0" is no PCI address: say 0000:4c:00.0' routes gpu0 0000:19:00.0 --host "$host"
+says 2 'routes takes two functions, or --gpu and --with and none' routes 0000:19:00.0 --host "$host"
+says 2 '--with takes acs-plan, not "acs"' routes --with acs --host "$host"
+says 3 'there is no GPU 0000:1a:00.0 with a NIC or another GPU; velactl topo lists them' routes --gpu 0000:1a:00.0 --host "$host"
+says 3 'this host has no GPU and NIC to plan for' acs plan --host tests/hosts/lab/sys.txt
+gives 0 'mlxconfig -d 0000:1a:00.0 set' acs plan --host "$host"
+gives 0 '^0000:17:02\.0  dsp        0x5f  0x1d  SV\+ TB- RR\+ CR\+ UF\+ EC\. DT-$' acs show --host "$host"
+run -o json acs plan --host "$host"
+check 'acs plan -o json: twelve pairs, no write' json 'len(d["pairs"]) == 12 and d["writes"] == [] and d["boot"] is None'
 gives 0 '0000:15:02\.0|0000:00:' topo --all --host "$host"
 gives 0 '10de:2330' topo --numeric --host "$host"
 gives 0 '^IOMMU +on' host --host "$host"

@@ -60,7 +60,7 @@ static void options_before_and_after_the_verb(void **state)
 static void wrong_options_are_named(void **state)
 {
 	(void)state;
-	assert_refused("unknown option --gpu; did you mean --gpus?", "--gpu", "1");
+	assert_refused("unknown option --vfz; did you mean --vfs?", "--vfz", "1");
 	assert_refused("unknown option --frobnicate; see velactl help", "--frobnicate", "1");
 	assert_refused("unknown option -x; see velactl help", "-x", NULL);
 	assert_refused("--gpus needs a value: --gpus N", "--gpus", NULL);

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* velactl acs show and velactl acs plan. */
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "velactl/ctl.h"
+#include "velactl/doc.h"
+#include "velactl/source.h"
+#include "velactl/table.h"
+
+static unsigned long word(const char *text)
+{
+	return strtoul(text, NULL, 16); /* "" is 0 */
+}
+
+/* "SV+ TB- ..." of what the capability has; short names so that all seven fit a line of 80. */
+static const char *flags(struct arena *a, unsigned long cap, unsigned long ctl)
+{
+	static const char *const name[] = { "SV", "TB", "RR", "CR", "UF", "EC", "DT" };
+	char text[64] = "";
+
+	for (size_t i = 0; i < ARRAY_SIZE(name); i++) {
+		char one[8];
+
+		(void)snprintf(one, sizeof(one), "%s%s%c", i ? " " : "", name[i], !(cap >> i & 1) ? '.' : ctl >> i & 1 ? '+' : '-');
+		strcat(text, one);
+	}
+	return arena_strdup(a, text);
+}
+
+/* ---- show ---------------------------------------------------------------------------------------------- */
+
+static const struct ctl_column show_columns[] = {
+	{ "FUNCTION", CTL_LEFT }, { "KIND", CTL_LEFT, .drop = 2 }, { "CAP", CTL_LEFT, .drop = 1 }, { "CTL", CTL_LEFT },
+	{ "", CTL_LEFT },
+};
+
+static bool is_port(const char *kind)
+{
+	return strcmp(kind, "root-port") == 0 || strcmp(kind, "dsp") == 0;
+}
+
+static bool add_function(struct libscols_table *t, struct arena *a, json_object *node)
+{
+	json_object *acs = ctl_doc_get(node, "acs");
+	const char *state = ctl_doc_text(acs, "state"), *cap = ctl_doc_text(acs, "cap"), *ctl = ctl_doc_text(acs, "ctl");
+	bool present = strcmp(state, "present") == 0;
+	const char *cell[] = { ctl_doc_text(node, "bdf"), ctl_doc_text(node, "kind"), cap, present ? ctl : state,
+			       present ? flags(a, word(cap), word(ctl)) : "" };
+
+	if (!present && !is_port(cell[1])) /* of ports it matters that they have none */
+		return true;
+	return ctl_table_row(t, NULL, cell, ARRAY_SIZE(cell));
+}
+
+static int write_show(struct ctl *c, json_object *topology, struct error *err)
+{
+	auto_(scols_unref_table) struct libscols_table *t = ctl_table_new(show_columns, ARRAY_SIZE(show_columns));
+	json_object *nodes = ctl_doc_list(topology, "nodes");
+	struct arena a = { 0 };
+	bool ok = t;
+
+	for (size_t i = 0; ok && i < ctl_doc_count(nodes); i++)
+		ok = add_function(t, &a, json_object_array_get_idx(nodes, i));
+	if (ok)
+		ctl_table_print(&c->out, t, show_columns, ARRAY_SIZE(show_columns));
+	arena_done(&a);
+	if (!ok)
+		return error_set(err, -ENOMEM, "no memory for the table");
+	sbuf_add(&c->out.text, "\n");
+	ctl_out_wrap(&c->out, "+ on, - off, . not in the capability. SV SrcValid, TB TransBlk, RR ReqRedir, CR CmpltRedir, UF UpstreamFwd, EC "
+			      "EgressCtrl, DT DirectTrans.", 0);
+	return 0;
+}
+
+enum ctl_exit ctl_acs_show(struct ctl *c, char const *const *arg, size_t n)
+{
+	auto_(json_object_put) json_object *doc = NULL;
+	struct error err = ERROR_INIT;
+
+	(void)arg, (void)n; /* it takes none */
+	if (ctl_source_topology(&doc, c, &err) < 0 || (!c->args.json && write_show(c, doc, &err) < 0))
+		return ctl_fail(c, &err);
+	if (c->args.json)
+		ctl_out_json(&c->out, doc);
+	return CTL_OK;
+}
+
+/* ---- plan ---------------------------------------------------------------------------------------------- */
+
+static const struct ctl_column pair_columns[] = {
+	{ "GPU", CTL_LEFT }, { "NIC", CTL_LEFT }, { "PATH", CTL_LEFT, .drop = 2 }, { "NOW", CTL_LEFT }, { "STATE", CTL_LEFT },
+	{ "AT", CTL_LEFT, .drop = 1 },
+};
+
+static const struct ctl_column write_columns[] = {
+	{ "PORT", CTL_LEFT }, { "FROM", CTL_LEFT }, { "TO", CTL_LEFT }, { "", CTL_LEFT, .drop = 1 },
+};
+
+static bool write_pairs(struct ctl_out *out, json_object *pairs)
+{
+	auto_(scols_unref_table) struct libscols_table *t = ctl_table_new(pair_columns, ARRAY_SIZE(pair_columns));
+	bool ok = t;
+
+	for (size_t i = 0; ok && i < ctl_doc_count(pairs); i++) {
+		json_object *p = json_object_array_get_idx(pairs, i);
+		const char *cell[] = { ctl_doc_text(p, "gpu"), ctl_doc_text(p, "nic"), ctl_doc_text(p, "path"), ctl_doc_text(p, "now"),
+				       ctl_doc_text(p, "state"), ctl_doc_text(p, "port") };
+
+		ok = ctl_table_row(t, NULL, cell, ARRAY_SIZE(cell));
+	}
+	if (ok)
+		ctl_table_print(out, t, pair_columns, ARRAY_SIZE(pair_columns));
+	return ok;
+}
+
+static bool write_writes(struct ctl_out *out, json_object *writes)
+{
+	auto_(scols_unref_table) struct libscols_table *t = ctl_table_new(write_columns, ARRAY_SIZE(write_columns));
+	struct arena a = { 0 };
+	bool ok = t;
+
+	for (size_t i = 0; ok && i < ctl_doc_count(writes); i++) {
+		json_object *w = json_object_array_get_idx(writes, i);
+		const char *from = ctl_doc_text(w, "from"), *to = ctl_doc_text(w, "to");
+		const char *cell[] = { ctl_doc_text(w, "port"), from, to, flags(&a, word(ctl_doc_text(w, "cap")), word(to)) };
+
+		ok = ctl_table_row(t, NULL, cell, ARRAY_SIZE(cell));
+	}
+	if (ok)
+		ctl_table_print(out, t, write_columns, ARRAY_SIZE(write_columns));
+	arena_done(&a);
+	return ok;
+}
+
+/* Whether two pairs' reasons are the same but for the NIC's name. */
+static bool alike(json_object *p, json_object *q)
+{
+	const char *a = ctl_doc_text(p, "why"), *b = ctl_doc_text(q, "why");
+	const char *na = strstr(a, ctl_doc_text(p, "nic")), *nb = strstr(b, ctl_doc_text(q, "nic"));
+
+	if (!na || !nb)
+		return strcmp(a, b) == 0;
+	return na - a == nb - b && strncmp(a, b, (size_t)(na - a)) == 0 &&
+	       strcmp(na + strlen(ctl_doc_text(p, "nic")), nb + strlen(ctl_doc_text(q, "nic"))) == 0;
+}
+
+/* The first pair for that reason; the number of pairs with it. */
+static size_t first_alike(json_object *pairs, size_t i, size_t *count)
+{
+	json_object *p = json_object_array_get_idx(pairs, i);
+	size_t first = i;
+
+	*count = 0;
+	for (size_t k = ctl_doc_count(pairs); k-- > 0;)
+		if (alike(json_object_array_get_idx(pairs, k), p)) {
+			first = k;
+			++*count;
+		}
+	return first;
+}
+
+/* Each reason once. */
+static void write_reasons(struct ctl_out *out, json_object *pairs)
+{
+	for (size_t i = 0; i < ctl_doc_count(pairs); i++) {
+		json_object *p = json_object_array_get_idx(pairs, i);
+		const char *why = ctl_doc_text(p, "why"), *fix = ctl_doc_text(p, "fix");
+		struct ctl_out line = { 0 };
+		size_t count;
+
+		if (!*why || first_alike(pairs, i, &count) != i)
+			continue;
+		sbuf_addf(&line.text, "%s%s%s", why, *fix ? "; fix: " : "", fix);
+		if (count > 1)
+			sbuf_addf(&line.text, " (and alike for %zu more)", count - 1);
+		sbuf_add(&out->text, "- ");
+		ctl_out_wrap(out, line.text.text ? line.text.text : "", 2);
+		sbuf_done(&line.text);
+	}
+}
+
+static void write_boot(struct ctl_out *out, json_object *plan)
+{
+	const char *boot = ctl_doc_text(plan, "boot"), *warning = ctl_doc_text(plan, "warning");
+
+	if (!*boot)
+		return;
+	sbuf_add(&out->text, "\nas a kernel argument, which outlives resets:\n  ");
+	ctl_out_safe(out, boot);
+	sbuf_add(&out->text, "\n");
+	if (*warning)
+		ctl_out_wrap(out, warning, 0);
+}
+
+static int write_plan(struct ctl *c, json_object *plan, struct error *err)
+{
+	json_object *pairs = ctl_doc_list(plan, "pairs"), *writes = ctl_doc_list(plan, "writes");
+
+	if (!ctl_doc_count(pairs))
+		return error_set(err, -ENOENT, "this host has no GPU and NIC to plan for");
+	if (!write_pairs(&c->out, pairs))
+		return error_set(err, -ENOMEM, "no memory for the table");
+	sbuf_add(&c->out.text, "\n");
+	write_reasons(&c->out, pairs);
+	if (!ctl_doc_count(writes)) {
+		sbuf_add(&c->out.text, "nothing to write\n");
+		return 0;
+	}
+	sbuf_addf(&c->out.text, "writes to ACS control, %zu:\n", ctl_doc_count(writes));
+	if (!write_writes(&c->out, writes))
+		return error_set(err, -ENOMEM, "no memory for the table");
+	write_boot(&c->out, plan);
+	return 0;
+}
+
+enum ctl_exit ctl_acs_plan(struct ctl *c, char const *const *arg, size_t n)
+{
+	auto_(json_object_put) json_object *doc = NULL;
+	struct error err = ERROR_INIT;
+
+	(void)arg, (void)n; /* it takes none */
+	if (ctl_source_acs(&doc, c, &err) < 0 || (!c->args.json && write_plan(c, doc, &err) < 0))
+		return ctl_fail(c, &err);
+	if (c->args.json)
+		ctl_out_json(&c->out, doc);
+	return CTL_OK;
+}
