@@ -30,7 +30,8 @@ static const struct host_facts *facts_at(const struct work *w, uint32_t i)
 static uint32_t turned_at(const struct topo_route *r)
 {
 	for (size_t i = 0; i < r->nports; i++)
-		if (r->port[i].rule == TOPO_RULE_RR || r->port[i].rule == TOPO_RULE_EC || r->port[i].rule == TOPO_RULE_ROOT_OPEN)
+		if (r->port[i].rule == TOPO_RULE_RR || r->port[i].rule == TOPO_RULE_NO_P2P ||
+		    r->port[i].rule == TOPO_RULE_EC || r->port[i].rule == TOPO_RULE_ROOT_OPEN)
 			return r->port[i].node;
 	return TOPO_NONE;
 }
@@ -101,16 +102,17 @@ static int explain_ats(struct work *w, struct plan_acs_pair *p, uint32_t nic)
 static int explain(struct work *w, struct plan_acs_pair *p, const struct topo_gdr *g, uint32_t nic)
 {
 	const struct topo_route *worst = &g->part[g->worst];
+	bool turned = worst->rule == TOPO_RULE_RR || worst->rule == TOPO_RULE_NO_P2P;
 	char port[BDF_TEXT_MAX];
 	int r;
 
 	(void)bdf_text(port, p->port);
-	if (worst->rule == TOPO_RULE_RR && g->ats == HOST_ABSENT)
+	if (turned && g->ats == HOST_ABSENT)
 		return explain_ats(w, p, topo_physical(w->t, nic));
-	if (worst->rule == TOPO_RULE_RR && facts_at(w, worst->decided)->cap.type == PCICAP_ROOT_PORT)
+	if (turned && facts_at(w, worst->decided)->cap.type == PCICAP_ROOT_PORT)
 		r = say(w, &p->why, "they are below different root ports, and root port %s has no Direct Translated P2P (ACSCap 0x%02x)",
 			port, facts_at(w, worst->decided)->cap.acs.cap);
-	else if (worst->rule == TOPO_RULE_RR)
+	else if (turned)
 		r = say(w, &p->why, "port %s has no Direct Translated P2P (ACSCap 0x%02x)", port,
 			facts_at(w, worst->decided)->cap.acs.cap);
 	else
@@ -119,6 +121,7 @@ static int explain(struct work *w, struct plan_acs_pair *p, const struct topo_gd
 		return r;
 	switch (worst->rule) {
 	case TOPO_RULE_RR:
+	case TOPO_RULE_NO_P2P:
 		return say(w, &p->fix, "use a NIC below the GPU's own PCIe switch");
 	case TOPO_RULE_UNREAD:
 	case TOPO_RULE_ATS:

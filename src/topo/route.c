@@ -100,12 +100,21 @@ static void descend(struct walk *w, uint32_t top)
 		pass(w, chain[n], TOPO_RULE_PASS);
 }
 
+/* RR is required of whatever routes to peers, so what has ACS without it does not; the kernel takes missing bits
+ * for set, too (pci_acs_flags_enabled(), drivers/pci/pci.c). */
+static bool no_p2p(const struct walk *w, struct acs acs)
+{
+	return acs.known == HOST_PRESENT && !(acs.cap & TOPO_ACS_RR) && !(w->tlp.translated && acs.ctl & TOPO_ACS_DT);
+}
+
 /* What the P2P bits of a port or a multi-function device do to a TLP for a peer (6.12.1, 6.12.3). EC with RR
  * would redirect what its vector names, and EC alone refuse it; the vector is not read. */
 static enum way peer(struct walk *w, struct acs acs, uint32_t at)
 {
 	bool completion = w->tlp.type == TOPO_COMPLETION;
 
+	if (no_p2p(w, acs))
+		return up(w, TOPO_RULE_NO_P2P, at);
 	if (completion && acs.ctl & TOPO_ACS_CR)
 		return w->tlp.relaxed ? across(w, TOPO_RULE_RO, at) : up(w, TOPO_RULE_CR, at);
 	if (completion)
@@ -235,6 +244,8 @@ static enum way cross_root(struct walk *w, struct acs acs, uint32_t port)
 		return end(w, TOPO_UNDECIDED, TOPO_RULE_RCIEP, port);
 	if (acs.known == HOST_ABSENT)
 		return end(w, TOPO_UNDECIDED, TOPO_RULE_ROOT_OPEN, port);
+	if (no_p2p(w, acs))
+		return reflect(w, port, TOPO_RULE_NO_P2P);
 	if (straight && !platform_known(w, port))
 		return end(w, TOPO_UNDECIDED, TOPO_RULE_PLATFORM, port);
 	if (straight) {
@@ -344,6 +355,7 @@ static const struct {
 	[TOPO_RULE_BUS] = { "bus", "reaches it on the same conventional PCI bus" },
 	[TOPO_RULE_RR] = { "rr", "is sent up: P2P Request Redirect" },
 	[TOPO_RULE_CR] = { "cr", "is sent up: P2P Completion Redirect, and it has no Relaxed Ordering" },
+	[TOPO_RULE_NO_P2P] = { "no-p2p", "is sent up: the port's ACS has no Request Redirect, so it routes to no peer" },
 	[TOPO_RULE_UF] = { "uf", "is forwarded up: Upstream Forwarding" },
 	[TOPO_RULE_TURN] = { "turn", "turns round in the root complex, through the IOMMU" },
 	[TOPO_RULE_SV] = { "sv", "is refused: Source Validation, the requester's bus is not below this port" },

@@ -43,6 +43,7 @@ enum topo_rule {
 	TOPO_RULE_BUS,        /* direct: one conventional PCI bus, everybody hears everything */
 	TOPO_RULE_RR,         /* redirected: a request */
 	TOPO_RULE_CR,         /* redirected: a completion without Relaxed Ordering */
+	TOPO_RULE_NO_P2P,     /* redirected: its ACS has no RR, so it routes to no peer port at all (6.12.1.1) */
 	TOPO_RULE_UF,         /* forwarded up, as it would leave by the port that it came through */
 	TOPO_RULE_TURN,       /* the root port turns it round */
 	TOPO_RULE_SV,         /* blocked: the requester's bus is not below the port */

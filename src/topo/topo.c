@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/strtab.h"
 #include "host/inventory.h"
+#include "topo/isolation.h"
 #include "topo/path.h"
 #include "topo/rail.h"
 
@@ -204,6 +205,8 @@ static int build(struct topo *t)
 	if (!find_switches(t))
 		return -ENOMEM;
 	r = topo_links_check(t, t->inv);
+	if (r == 0)
+		r = topo_groups_check(t, t->inv);
 	return r < 0 ? r : topo_rails_set(t, t->node);
 }
 

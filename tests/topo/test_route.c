@@ -30,6 +30,10 @@ static bool has(const struct tree *x, int i, unsigned bit)
 /* d straight, r to the root, u not known; by the letter of 6.12.1.1, the bits written out. */
 static char turned(const struct tree *x, int i, struct topo_tlp tlp)
 {
+	const struct pcicap_acs *acs = &x->facts[i]->cap.acs;
+
+	if (acs->known == HOST_PRESENT && !(acs->cap & 0x04)) /* no RR: no peer-to-peer, but what DT lets through */
+		return tlp.type != TOPO_COMPLETION && tlp.translated && has(x, i, 0x40) ? 'd' : 'r';
 	if (tlp.type == TOPO_COMPLETION)
 		return has(x, i, 0x08) && !tlp.relaxed ? 'r' : 'd';
 	if (has(x, i, 0x40) && tlp.translated)

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Isolation of bundles, and IOMMU groups that say more or less than the ACS bits of today. */
+#include "topo/isolation.h"
+
+#include "support.h"
+
+/* tests/hosts/xe9680 with ACS control of one port as `ctl`, and one GPU and its NIC of one group if `merged`. */
+static struct topo *tampered(const char *port, uint16_t ctl, bool merged)
+{
+	struct host_kinds kinds = test_kinds();
+	struct error err = ERROR_INIT;
+	struct host_root *root = NULL;
+	struct inventory *inv = NULL;
+	struct topo *t = NULL;
+
+	assert_int_equal(host_root_open_text(&root, TEST_SOURCE "/tests/hosts/xe9680/sys.txt", &err), 0);
+	assert_int_equal(host_inventory_read(&inv, root, &kinds, &err), 0);
+	if (port)
+		((struct host_facts *)host_function_find(inv, test_bdf(port))->facts)->cap.acs.ctl = ctl;
+	if (merged)
+		((struct host_function *)host_function_find(inv, test_bdf("0000:1a:00.0")))->iommu_group =
+			host_function_find(inv, test_bdf("0000:19:00.0"))->iommu_group;
+	assert_int_equal(topo_build(&t, inv, 1, &err), 0);
+	host_root_close(root);
+	return t;
+}
+
+static const struct host_finding *finding(const struct topo *t, const char *id)
+{
+	const struct inventory *inv = topo_inventory(t);
+
+	for (size_t i = 0; i < inv->nfindings; i++)
+		if (strcmp(inv->finding[i].id, id) == 0)
+			return &inv->finding[i];
+	return NULL;
+}
+
+static size_t leaks_of(const struct topo *t, struct topo_leak *leak, size_t most)
+{
+	uint32_t bundle[] = { test_at(t, "0000:19:00.0"), test_at(t, "0000:1a:00.0") };
+
+	return topo_leaks(leak, most, t, NULL, bundle, ARRAY_SIZE(bundle));
+}
+
+static void as_linux_sets_it_up_nothing_leaks(void **state)
+{
+	struct topo *t = tampered(NULL, 0, false);
+
+	(void)state;
+	assert_int_equal(leaks_of(t, NULL, 0), 0);
+	assert_null(finding(t, "group.claims-more"));
+	assert_null(finding(t, "group.coarse"));
+	topo_unref(t);
+}
+
+/* Folklore's setpci ...=0 on the GPU's port: its requests reach the NVMe drive, the NIC of another tenant, and so on. */
+static void a_cleared_port_leaks(void **state)
+{
+	struct topo *t = tampered("0000:17:01.0", 0, false);
+	const struct host_finding *f = finding(t, "group.claims-more");
+	struct topo_leak leak[8];
+	size_t n = leaks_of(t, leak, ARRAY_SIZE(leak));
+
+	(void)state;
+	assert_true(n >= 3 && n <= ARRAY_SIZE(leak)); /* NVMe, two functions of the ConnectX-6, the switch's endpoint */
+	for (size_t i = 0; i < n; i++) {
+		assert_true(leak[i].certain);
+		assert_int_equal(leak[i].from, test_at(t, "0000:19:00.0")); /* the others' requests are still turned away */
+		assert_int_equal(leak[i].decided, test_at(t, "0000:17:01.0"));
+		assert_int_equal(leak[i].rule, TOPO_RULE_PLAIN);
+	}
+	assert_non_null(f);
+	assert_true(bdf_eq(f->bdf, test_bdf("0000:17:01.0")));
+	assert_non_null(strstr(f->text, "0000:19:00.0"));
+	topo_unref(t);
+}
+
+/* Direct Translated P2P lets nothing untranslated through. */
+static void direct_translated_leaks_nothing(void **state)
+{
+	struct topo *t = tampered("0000:17:02.0", 0x5d, false);
+
+	(void)state;
+	assert_int_equal(leaks_of(t, NULL, 0), 0);
+	assert_null(finding(t, "group.claims-more"));
+	topo_unref(t);
+}
+
+/* Without Upstream Forwarding in the root port, nobody can say what becomes of what the switch sends up. */
+static void unknown_is_no_isolation(void **state)
+{
+	struct topo *t = tampered("0000:15:01.0", 0x0d, false);
+	struct topo_leak leak[32];
+	size_t n = leaks_of(t, leak, ARRAY_SIZE(leak));
+
+	(void)state;
+	assert_true(n > 0 && n <= ARRAY_SIZE(leak));
+	for (size_t i = 0; i < n; i++)
+		assert_false(leak[i].certain);
+	assert_null(finding(t, "group.claims-more")); /* that is said only of what is certain */
+	topo_unref(t);
+}
+
+static void a_group_from_other_bits_is_coarse(void **state)
+{
+	struct topo *t = tampered(NULL, 0, true);
+	const struct host_finding *f = finding(t, "group.coarse");
+
+	(void)state;
+	assert_non_null(f);
+	assert_true(bdf_eq(f->bdf, test_bdf("0000:19:00.0")));
+	topo_unref(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(as_linux_sets_it_up_nothing_leaks), cmocka_unit_test(a_cleared_port_leaks),
+		cmocka_unit_test(direct_translated_leaks_nothing),   cmocka_unit_test(unknown_is_no_isolation),
+		cmocka_unit_test(a_group_from_other_bits_is_coarse),
+	};
+
+	return cmocka_run_group_tests_name("isolation", tests, NULL, NULL);
+}
