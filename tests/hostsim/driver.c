@@ -1,108 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Boot, and binding as in drivers/base/bus.c, drivers/base/dd.c and drivers/pci/pci-driver.c. In place of id
+/* Devices, and binding as in drivers/base/bus.c, drivers/base/dd.c and drivers/pci/pci-driver.c. In place of id
  * tables: a driver knows the devices it had in the text host, a VF is known by its PF's driver. What a real
  * probe does to the device (command register, power state, net devices) does not happen. */
 #include <errno.h>
-#include <fnmatch.h>
+#include <linux/pci_regs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "config.h"
 #include "sim.h"
-
-/* ---- boot ------------------------------------------------------------------------------------------- */
-
-void sim_attach_writers(struct node *n)
-{
-	static const struct {
-		const char   *glob;
-		sim_write_fn *write;
-	} writers[] = {
-		{ "sys/bus/pci/drivers/*/bind", driver_bind_write },
-		{ "sys/bus/pci/drivers/*/unbind", driver_unbind_write },
-		{ "sys/bus/pci/drivers_probe", drivers_probe_write },
-		{ "sys/devices/pci*/driver_override", driver_override_write },
-		{ "sys/devices/pci*/sriov_numvfs", sriov_numvfs_write },
-		{ "sys/devices/pci*/config", config_write },
-		{ "sys/devices/pci*/reset", reset_write },
-		{ "sys/devices/pci*/reset_method", reset_method_write },
-	};
-	char path[SIM_PATH_MAX];
-
-	(void)node_path(path, n);
-	for (size_t i = 0; i < ARRAY_SIZE(writers); i++)
-		if (n->type != TEXT_DIR && n->type != TEXT_LINK && fnmatch(writers[i].glob, path, 0) == 0)
-			n->write = writers[i].write;
-	for (struct node *c = n->child; c; c = c->next)
-		sim_attach_writers(c);
-}
-
-/* Links to and from drivers come and go, the rest of the text host stays. */
-static void mark_fixed(struct node *n)
-{
-	char path[SIM_PATH_MAX];
-
-	(void)node_path(path, n);
-	n->fixed = fnmatch("sys/devices/pci*/driver", path, 0) != 0 &&
-		   fnmatch("sys/devices/pci*/virtfn*", path, 0) != 0 &&
-		   fnmatch("sys/bus/pci/drivers/*/*:*", path, 0) != 0;
-	for (struct node *c = n->child; c; c = c->next)
-		mark_fixed(c);
-}
-
-static void add_driver(struct sim *s, const char *name)
-{
-	(void)node_add(s, TEXT_FILE, NULL, "sys/bus/pci/drivers/%s/bind", name);
-	(void)node_add(s, TEXT_FILE, NULL, "sys/bus/pci/drivers/%s/unbind", name);
-}
-
-static void load_entry(struct sim *s, const struct text_entry *e)
-{
-	struct node *n = node_add(s, e->type, e->value, "%s", e->path);
-
-	if (e->type == TEXT_BYTES) {
-		n->len = e->len;
-		memcpy(n->bytes, e->bytes, e->len);
-	}
-}
-
-static int know_device(struct sim *s, const char *bdf)
-{
-	struct node *dev = sim_device(s, bdf), *methods;
-	char path[SIM_PATH_MAX];
-
-	if (!dev)
-		return -EINVAL;
-	methods = node_child(dev, "reset_method", 12);
-	dev->home = sim_driver(dev)[0] ? strdup(sim_driver(dev)) : NULL;
-	if (methods) {
-		methods->methods = strdup(methods->text);
-		(void)node_add(s, TEXT_FILE, NULL, "%s/reset", node_path(path, dev));
-	}
-	return 0;
-}
-
-int sim_boot(struct sim *s, const struct text_host *t, bool vfio)
-{
-	struct node *dir;
-	int r = 0;
-
-	for (size_t i = 0; i < t->n; i++)
-		load_entry(s, &t->entry[i]);
-	(void)node_add(s, TEXT_DIR, NULL, "sys/bus/pci/drivers");
-	(void)node_add(s, TEXT_DIR, NULL, "sys/bus/pci/devices");
-	(void)node_add(s, TEXT_FILE, NULL, "sys/bus/pci/drivers_probe");
-	for (struct node *d = node_find(s, "sys/bus/pci/drivers")->child; d; d = d->next)
-		add_driver(s, d->name);
-	if (vfio)
-		add_driver(s, SIM_VFIO);
-	dir = node_find(s, "sys/bus/pci/devices");
-	for (struct node *d = dir->child; r == 0 && d; d = d->next)
-		r = know_device(s, d->name);
-	sim_attach_writers(s->root);
-	mark_fixed(s->root);
-	return r;
-}
 
 /* ---- devices ---------------------------------------------------------------------------------------- */
 
@@ -116,24 +23,29 @@ struct node *sim_device(struct sim *s, const char *bdf)
 	return node_find(s, "sys/%s", link->text + 9);
 }
 
-const char *sim_driver(const struct node *dev)
+bool sim_is_device(const struct node *n)
 {
-	const struct node *link = node_child(dev, "driver", 6);
+	struct bdf b;
 
-	return link ? strrchr(link->text, '/') + 1 : "";
+	return n->type == TEXT_DIR && strchr(n->name, '.') && bdf_parse(&b, n->name);
 }
 
-void sim_ups(char buf[SIM_PATH_MAX], const char *path)
+struct node *sim_bridge(const struct node *dev)
 {
-	buf[0] = '\0';
-	for (; (path = strchr(path, '/')); path++)
-		(void)strcat(buf, "../");
+	return sim_is_device(dev->parent) ? dev->parent : NULL;
+}
+
+const char *sim_driver(const struct node *dev)
+{
+	const struct node *link = node_attr(dev, "driver");
+
+	return link ? strrchr(link->text, '/') + 1 : "";
 }
 
 /* pci_uevent() and dev_uevent() name the driver first (drivers/base/core.c). */
 static void set_uevent(struct node *dev, const char *driver)
 {
-	struct node *n = node_child(dev, "uevent", 6);
+	struct node *n = node_attr(dev, "uevent");
 	const char *rest = n ? n->text : "";
 	char text[1024];
 
@@ -147,28 +59,54 @@ static void set_uevent(struct node *dev, const char *driver)
 
 void sim_driver_set(struct sim *s, struct node *dev, const char *driver)
 {
-	const char *now = sim_driver(dev);
-	char path[SIM_PATH_MAX], ups[SIM_PATH_MAX], target[2 * SIM_PATH_MAX];
+	autofree char *old = strdup(sim_driver(dev));
+	char path[SIM_PATH_MAX];
 
-	(void)node_path(path, dev);
-	if (now[0]) {
-		node_remove(node_find(s, "sys/bus/pci/drivers/%s/%s", now, dev->name));
-		node_remove(node_child(dev, "driver", 6));
+	if (old && old[0]) {
+		node_remove(s, node_find(s, "sys/bus/pci/drivers/%s/%s", old, dev->name));
+		node_remove(s, node_attr(dev, "driver"));
+		set_uevent(dev, "");
+		uevent(s, "unbind", dev);
 	}
-	set_uevent(dev, driver);
 	if (!driver[0])
 		return;
-	sim_ups(ups, path);
-	(void)snprintf(target, sizeof(target), "%sbus/pci/drivers/%s", ups, driver);
-	(void)node_add(s, TEXT_LINK, target, "%s/driver", path);
-	(void)snprintf(target, sizeof(target), "../../../../%s", path + strlen("sys/"));
-	(void)node_add(s, TEXT_LINK, target, "sys/bus/pci/drivers/%s/%s", driver, dev->name);
+	set_uevent(dev, driver);
+	node_link(s, node_find(s, "sys/bus/pci/drivers/%s", driver), "%s/driver", node_path(path, dev));
+	node_link(s, dev, "sys/bus/pci/drivers/%s/%s", driver, dev->name);
+	uevent(s, "bind", dev);
+}
+
+/* The PF's link to a VF that goes. */
+static void unlink_vf(struct sim *s, const struct node *vf)
+{
+	for (struct node *c = vf->pf ? vf->pf->child : NULL, *next; c; c = next) {
+		next = c->next;
+		if (strncmp(c->name, "virtfn", 6) == 0 && strcmp(c->text + strlen("../"), vf->name) == 0)
+			node_remove(s, c);
+	}
+}
+
+/* With all below it: first the drivers go, then the devices. */
+void sim_remove(struct sim *s, struct node *dev)
+{
+	for (struct node *c = dev->child, *next; c; c = next) {
+		next = c->next;
+		if (sim_is_device(c))
+			sim_remove(s, c);
+	}
+	sriov_disable(s, dev);
+	sim_driver_set(s, dev, "");
+	unlink_vf(s, dev);
+	group_remove(s, dev);
+	uevent(s, "remove", dev);
+	node_remove(s, node_find(s, "sys/bus/pci/devices/%s", dev->name));
+	node_remove(s, dev);
 }
 
 /* pci_match_device(): an override binds to that driver only, whatever its id table says. */
 static bool matches(const struct node *dev, const char *driver)
 {
-	const struct node *override = node_child(dev, "driver_override", 15);
+	const struct node *override = node_attr(dev, "driver_override");
 
 	if (override && strcmp(override->text, "(null)") != 0)
 		return strcmp(override->text, driver) == 0;
@@ -179,12 +117,10 @@ static bool matches(const struct node *dev, const char *driver)
  * wants an IOMMU group; both say EINVAL. */
 static int probe(struct sim *s, struct node *dev, const char *driver)
 {
-	const struct node *config = node_child(dev, "config", 6);
+	const struct node *config = config_of(dev);
 
-	if (strcmp(driver, SIM_VFIO) == 0) {
-		if (!node_child(dev, "iommu_group", 11) || (config && (config->bytes[0x0e] & 0x7f)))
-			return -EINVAL;
-	}
+	if (strcmp(driver, SIM_VFIO) == 0 && (group_of(dev) < 0 || (config && config->bytes[PCI_HEADER_TYPE] & 0x7f)))
+		return -EINVAL;
 	sim_driver_set(s, dev, driver);
 	return 0;
 }

@@ -12,11 +12,10 @@
 
 struct fault {
 	struct fault *next;
-	char         *rule, *glob; /* owned; as it was given, and its first part */
+	char *rule, *glob; /* owned; as it was given, and its first part */
 	enum fault_op op;
-	int           error; /* negative errno; 0: hang */
-	unsigned      hang;  /* seconds */
-	uint64_t      count, skip; /* still to spoil, and to let pass before */
+	struct spoil spoil;
+	uint64_t count, skip; /* still to spoil, and to let pass before */
 };
 
 static int errno_named(const char *name)
@@ -30,23 +29,39 @@ static int errno_named(const char *name)
 	return 0;
 }
 
-/* "EIO", "hang 5", then COUNT and SKIP. */
+/* "EIO", "hang 5" (seconds), "delay 20" (ms), "ff", "missing 1" */
+static bool parse_spoil(struct spoil *ret, const char *action)
+{
+	size_t word = strcspn(action, " ");
+	const char *number = action[word] ? action + word + 1 : NULL;
+	uint64_t v = 0;
+
+	if (number && parse_uint(&v, number, 10, 65535) < 0)
+		return false;
+	if (!number) {
+		ret->mute = strcmp(action, "ff") == 0;
+		ret->error = ret->mute ? 0 : errno_named(action);
+		return ret->mute || ret->error;
+	}
+	if (strncmp(action, "hang ", 5) == 0)
+		ret->hang = (unsigned)v * 1000;
+	else if (strncmp(action, "delay ", 6) == 0)
+		ret->delay = (unsigned)v;
+	else if (strncmp(action, "missing ", 8) == 0)
+		*ret = (struct spoil){ .missing = true, .vf = (unsigned)v };
+	else
+		return false;
+	return true;
+}
+
+/* An action, then COUNT and SKIP. */
 static bool parse_action(struct fault *f, char *text)
 {
 	char *action = strsep(&text, ":"), *count = strsep(&text, ":"), *skip = strsep(&text, ":");
-	uint64_t seconds = 0;
 
-	if (strncmp(action, "hang ", 5) == 0) {
-		if (parse_uint(&seconds, action + 5, 10, 3600) < 0)
-			return false;
-		f->hang = (unsigned)seconds;
-	} else {
-		f->error = errno_named(action);
-		if (f->error == 0)
-			return false;
-	}
 	f->count = UINT64_MAX;
-	return !text && (!count || parse_uint(&f->count, count, 10, UINT32_MAX) == 0) &&
+	return parse_spoil(&f->spoil, action) && !text &&
+	       (!count || parse_uint(&f->count, count, 10, UINT32_MAX) == 0) &&
 	       (!skip || parse_uint(&f->skip, skip, 10, UINT32_MAX) == 0);
 }
 
@@ -103,7 +118,7 @@ int fault_add(struct sim *s, const char *rule)
 	return 0;
 }
 
-int fault_hit(struct sim *s, enum fault_op op, const char *path, unsigned *hang)
+struct spoil fault_hit(struct sim *s, enum fault_op op, const char *path)
 {
 	for (struct fault *f = s->fault; f; f = f->next) {
 		if (f->op != op || f->count == 0 || fnmatch(f->glob, path, 0) != 0)
@@ -113,10 +128,9 @@ int fault_hit(struct sim *s, enum fault_op op, const char *path, unsigned *hang)
 			continue;
 		}
 		f->count--;
-		*hang = f->hang;
-		return f->error;
+		return f->spoil;
 	}
-	return 0;
+	return (struct spoil){ 0 };
 }
 
 /* "clear" takes all faults away and ends what hangs; anything else is a rule. */
@@ -137,10 +151,11 @@ int fault_write(struct sim *s, struct node *n, const char *value, size_t len, of
 	return 0;
 }
 
-char *fault_read(struct sim *s)
+char *fault_read(struct sim *s, const struct node *n)
 {
 	struct sbuf out = { 0 };
 
+	(void)n;
 	for (const struct fault *f = s->fault; f; f = f->next)
 		sbuf_addf(&out, "%s\n", f->rule);
 	return sbuf_steal(&out);
@@ -167,8 +182,9 @@ void log_add(struct sim *s, const char *path, const char *value, int r)
 	s->log = sbuf_steal(&out);
 }
 
-char *log_read(struct sim *s)
+char *log_read(struct sim *s, const struct node *n)
 {
+	(void)n;
 	return strdup(s->log ? s->log : "");
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* hostsim [--no-vfio] [--foreground] [--fault RULE]... HOST.txt MOUNTPOINT: the text host as a file system. Returns
- * when it is mounted; umount(8) ends it. README.md has the control files.
+/* hostsim [OPTION]... HOST.txt MOUNTPOINT: the text host as a file system. Returns when it is mounted; umount(8) ends
+ * it. README.md has the options and the control files.
  *
  * FUSE's low level, because each name has its own time to live there: the kernel may keep what never changes,
  * which makes a scan cheap, and must ask again for what comes and goes. */
@@ -17,15 +17,28 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/parse.h"
 #include "sim.h"
 
-#define FOREVER 3600.0
+#define FOREVER  3600.0
 #define HOST_MAX (64u * 1024 * 1024)
 
 static struct {
 	pthread_mutex_t lock; /* around everything but hanging */
-	struct sim      sim;
+	struct sim sim;
 } host = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static struct fuse_session *session;
+
+void sim_lock(void)
+{
+	(void)pthread_mutex_lock(&host.lock);
+}
+
+void sim_unlock(void)
+{
+	(void)pthread_mutex_unlock(&host.lock);
+}
 
 static struct node *node_of(fuse_ino_t ino)
 {
@@ -53,7 +66,7 @@ static void on_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	struct fuse_entry_param e = { 0 };
 	const struct node *n;
 
-	(void)pthread_mutex_lock(&host.lock);
+	sim_lock();
 	n = node_child(node_of(parent), name, strlen(name));
 	if (n && !node_of(parent)->dead) {
 		e.ino = (fuse_ino_t)n;
@@ -61,7 +74,7 @@ static void on_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		e.entry_timeout = n->fixed ? FOREVER : 0;
 		e.attr_timeout = n->fixed ? FOREVER : 0;
 	}
-	(void)pthread_mutex_unlock(&host.lock);
+	sim_unlock();
 	(void)(e.ino ? fuse_reply_entry(req, &e) : fuse_reply_err(req, ENOENT));
 }
 
@@ -70,9 +83,9 @@ static void on_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	struct stat st;
 
 	(void)fi;
-	(void)pthread_mutex_lock(&host.lock);
+	sim_lock();
 	st = attributes(node_of(ino));
-	(void)pthread_mutex_unlock(&host.lock);
+	sim_unlock();
 	(void)fuse_reply_attr(req, &st, node_of(ino)->fixed ? FOREVER : 0);
 }
 
@@ -90,9 +103,9 @@ static void on_readlink(fuse_req_t req, fuse_ino_t ino)
 {
 	char target[2 * SIM_PATH_MAX] = "";
 
-	(void)pthread_mutex_lock(&host.lock);
+	sim_lock();
 	(void)snprintf(target, sizeof(target), "%s", node_of(ino)->text);
-	(void)pthread_mutex_unlock(&host.lock);
+	sim_unlock();
 	(void)fuse_reply_readlink(req, target);
 }
 
@@ -107,7 +120,7 @@ static void on_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, s
 		(void)fuse_reply_err(req, ENOMEM);
 		return;
 	}
-	(void)pthread_mutex_lock(&host.lock);
+	sim_lock();
 	for (const struct node *c = node_of(ino)->child; c; c = c->next) {
 		struct stat st = attributes(c);
 		size_t need;
@@ -119,7 +132,7 @@ static void on_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, s
 			break;
 		used += need;
 	}
-	(void)pthread_mutex_unlock(&host.lock);
+	sim_unlock();
 	(void)fuse_reply_buf(req, buf, used);
 }
 
@@ -131,7 +144,7 @@ static char *content(struct node *n)
 	char *text = NULL;
 
 	if (n->read)
-		return n->read(&host.sim);
+		return n->read(&host.sim, n);
 	if (asprintf(&text, "%s%s", n->text ? n->text : "", n->text ? "\n" : "") < 0)
 		return NULL;
 	return text;
@@ -143,7 +156,7 @@ static void on_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	bool writes = (fi->flags & O_ACCMODE) != O_RDONLY, reads = (fi->flags & O_ACCMODE) != O_WRONLY;
 	int r = 0;
 
-	(void)pthread_mutex_lock(&host.lock);
+	sim_lock();
 	if (n->dead)
 		r = ENODEV;
 	else if ((writes && !n->write) || (reads && !n->text && !n->bytes && !n->read))
@@ -151,8 +164,18 @@ static void on_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	else if (n->type != TEXT_BYTES)
 		fi->fh = (uint64_t)content(n);
 	fi->direct_io = 1; /* sizes are not what stat says, and nothing may be cached */
-	(void)pthread_mutex_unlock(&host.lock);
+	sim_unlock();
 	(void)(r ? fuse_reply_err(req, r) : fuse_reply_open(req, fi));
+}
+
+/* sysfs takes no new files: its directories have no create operation, which open(O_CREAT) calls EACCES. */
+static void on_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi)
+{
+	(void)parent;
+	(void)name;
+	(void)mode;
+	(void)fi;
+	(void)fuse_reply_err(req, EACCES);
 }
 
 static void on_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -162,17 +185,17 @@ static void on_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	(void)fuse_reply_err(req, 0);
 }
 
-/* Until its time is over, the faults are cleared, or the caller is killed. */
-static void hang(fuse_req_t req, unsigned seconds, unsigned cleared)
+/* Until its time (ms) is over, the faults are cleared, or the caller is killed. */
+static void hang(fuse_req_t req, unsigned time, unsigned cleared)
 {
 	struct timespec nap = { .tv_nsec = 5 * 1000 * 1000 };
 
-	for (unsigned i = 0; i < seconds * 200 && !fuse_req_interrupted(req); i++) {
+	for (unsigned i = 0; i < time / 5 && !fuse_req_interrupted(req); i++) {
 		bool over;
 
-		(void)pthread_mutex_lock(&host.lock);
+		sim_lock();
 		over = host.sim.cleared != cleared;
-		(void)pthread_mutex_unlock(&host.lock);
+		sim_unlock();
 		if (over)
 			return;
 		(void)nanosleep(&nap, NULL);
@@ -191,31 +214,58 @@ static char *slice(const struct node *n, const struct fuse_file_info *fi, size_t
 	if (len < *size)
 		*size = len;
 	copy = malloc(*size + 1);
-	if (copy && *size)
+	if (copy && n->type == TEXT_BYTES && n->parent->mute)
+		memset(copy, 0xff, *size); /* nobody answers: all ones (PCIe 2.3.2) */
+	else if (copy && *size)
 		memcpy(copy, from + off, *size);
 	return copy;
+}
+
+/* What a read or write of this file has to suffer; its delay is suffered now. Returns how often faults were cleared. */
+static unsigned suffer(fuse_req_t req, enum fault_op op, const struct node *n, struct spoil *ret)
+{
+	char path[SIM_PATH_MAX];
+	unsigned cleared;
+
+	sim_lock();
+	*ret = node_path(path, n)[0] == '.' ? (struct spoil){ 0 } : fault_hit(&host.sim, op, path);
+	cleared = host.sim.cleared;
+	sim_unlock();
+	hang(req, ret->delay, cleared);
+	return cleared;
 }
 
 static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
 {
 	struct node *n = node_of(ino);
 	autofree char *copy = NULL;
-	char path[SIM_PATH_MAX];
-	unsigned seconds = 0, cleared;
+	struct spoil spoil;
+	unsigned cleared = suffer(req, FAULT_READ, n, &spoil);
 	int r;
 
-	(void)pthread_mutex_lock(&host.lock);
-	r = fault_hit(&host.sim, FAULT_READ, node_path(path, n), &seconds);
-	cleared = host.sim.cleared;
-	if (n->dead)
-		r = -ENODEV;
+	sim_lock();
+	r = n->dead ? -ENODEV : spoil.error;
 	copy = r == 0 ? slice(n, fi, &size, off) : NULL;
-	(void)pthread_mutex_unlock(&host.lock);
-	if (seconds)
-		hang(req, seconds, cleared);
+	sim_unlock();
+	hang(req, spoil.hang, cleared);
 	if (r == 0 && !copy)
 		r = -ENOMEM;
 	(void)(r < 0 ? fuse_reply_err(req, -r) : fuse_reply_buf(req, copy, size));
+}
+
+/* Names that the kernel may keep are taken back once the node is gone. Not under the lock: the kernel waits for
+ * lookups in the same directory, and they for us. */
+static void forget_stale(void)
+{
+	struct node *n;
+
+	sim_lock();
+	n = host.sim.stale;
+	host.sim.stale = NULL;
+	sim_unlock();
+	for (; n; n = n->next)
+		(void)fuse_lowlevel_notify_inval_entry(
+			session, n->parent->parent ? (fuse_ino_t)n->parent : FUSE_ROOT_ID, n->name, strlen(n->name));
 }
 
 /* A hang comes after the effect: who is killed then has done the write, but does not know it. */
@@ -224,25 +274,24 @@ static void on_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t siz
 	struct node *n = node_of(ino);
 	autofree char *value = strndup(buf, size), *raw = malloc(size + 1);
 	char path[SIM_PATH_MAX];
-	unsigned seconds = 0, cleared;
-	int r = value && raw ? 0 : -ENOMEM;
+	struct spoil spoil;
+	unsigned cleared = suffer(req, FAULT_WRITE, n, &spoil);
+	int r = value && raw ? spoil.error : -ENOMEM;
 
 	(void)fi;
-	(void)pthread_mutex_lock(&host.lock);
-	(void)node_path(path, n);
+	sim_lock();
 	if (r == 0) {
 		memcpy(raw, buf, size);
 		raw[size] = '\0';
-		r = path[0] == '.' ? 0 : fault_hit(&host.sim, FAULT_WRITE, path, &seconds);
-	}
-	if (r == 0)
+		host.sim.now = spoil;
 		r = n->dead ? -ENODEV : n->write(&host.sim, n, raw, size, off);
-	if (value && path[0] != '.')
+		host.sim.now = (struct spoil){ 0 };
+	}
+	if (value && node_path(path, n)[0] != '.')
 		log_add(&host.sim, path, value, r);
-	cleared = host.sim.cleared;
-	(void)pthread_mutex_unlock(&host.lock);
-	if (seconds)
-		hang(req, seconds, cleared);
+	sim_unlock();
+	forget_stale();
+	hang(req, spoil.hang, cleared);
 	(void)(r < 0 ? fuse_reply_err(req, -r) : fuse_reply_write(req, size));
 }
 
@@ -255,24 +304,13 @@ static const struct fuse_lowlevel_ops ops = {
 	.readlink = on_readlink,
 	.readdir = on_readdir,
 	.open = on_open,
+	.create = on_create,
 	.release = on_release,
 	.read = on_read,
 	.write = on_write,
 };
 
-static void add_controls(struct sim *s)
-{
-	struct node *n = node_add(s, TEXT_FILE, NULL, ".hostsim/fault");
-
-	n->read = fault_read;
-	n->write = fault_write;
-	n = node_add(s, TEXT_FILE, NULL, ".hostsim/log");
-	n->read = log_read;
-	n->write = log_write;
-	node_add(s, TEXT_FILE, NULL, ".hostsim/state")->read = sim_state;
-}
-
-static int load(const char *file, bool vfio)
+static int load(const char *file, bool vfio, const char *cmdline)
 {
 	auto_(text_host_free) struct text_host *t = NULL;
 	struct error err = ERROR_INIT;
@@ -284,12 +322,10 @@ static int load(const char *file, bool vfio)
 		(void)error_set(&err, r, "cannot read %s: %s", file, strerror(-r));
 	else
 		r = text_host_parse(&t, text, len, file, &err);
-	if (r == 0 && sim_boot(&host.sim, t, vfio) < 0)
+	if (r == 0 && sim_boot(&host.sim, t, vfio, cmdline) < 0)
 		r = error_set(&err, -EINVAL, "%s: a link in sys/bus/pci/devices leads to no device", file);
 	if (r < 0)
 		(void)fprintf(stderr, "hostsim: %s\n", err.text);
-	else
-		add_controls(&host.sim);
 	return r;
 }
 
@@ -297,13 +333,15 @@ static int serve(const char *program, const char *mountpoint, bool foreground)
 {
 	const char *argv[] = { program, "-ofsname=hostsim", NULL };
 	struct fuse_args args = FUSE_ARGS_INIT(2, (char **)argv);
-	struct fuse_session *se = fuse_session_new(&args, &ops, sizeof(ops), NULL);
+	struct fuse_session *se = session = fuse_session_new(&args, &ops, sizeof(ops), NULL);
 	struct fuse_loop_config *config = fuse_loop_cfg_create();
 	int r = EXIT_FAILURE;
 
 	if (se && config && fuse_session_mount(se, mountpoint) == 0) {
-		if (fuse_set_signal_handlers(se) == 0 && fuse_daemonize(foreground) == 0)
+		if (fuse_set_signal_handlers(se) == 0 && fuse_daemonize(foreground) == 0) {
+			uevent_serve(&host.sim);
 			r = fuse_session_loop_mt(se, config) ? EXIT_FAILURE : EXIT_SUCCESS;
+		}
 		fuse_remove_signal_handlers(se);
 		fuse_session_unmount(se);
 	}
@@ -315,30 +353,80 @@ static int serve(const char *program, const char *mountpoint, bool foreground)
 	return r;
 }
 
+static const char *const groups[] = { "text", "boot", "fixed" }; /* enum groups */
+
+struct options {
+	bool no_vfio, foreground;
+	const char *cmdline;
+};
+
+/* What is wrong with its argument; NULL: nothing. */
+static const char *take(struct options *o, int c, const char *arg)
+{
+	struct sim *s = &host.sim;
+	uint64_t v = 0;
+	size_t i = 0;
+	int r;
+
+	switch (c) {
+	case 'n':
+		o->no_vfio = true;
+		return NULL;
+	case 'f':
+		o->foreground = true;
+		return NULL;
+	case 'o':
+		s->old_parser = true;
+		return NULL;
+	case 'c':
+		o->cmdline = arg;
+		return NULL;
+	case 'x':
+		return fault_add(s, arg) < 0 ? "is no fault" : NULL;
+	case 'd':
+		r = parse_uint(&v, arg, 10, 3600 * 1000);
+		s->vf_delay = (unsigned)v;
+		return r < 0 ? "are no milliseconds" : NULL;
+	case 'g':
+		while (i < ARRAY_SIZE(groups) && strcmp(groups[i], arg) != 0)
+			i++;
+		s->groups = (enum groups)i;
+		return i == ARRAY_SIZE(groups) ? "is not text, boot or fixed" : NULL;
+	default:
+		r = uevent_listen(s, arg);
+		return r < 0 ? strerror(-r) : NULL;
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option options[] = { { "no-vfio", no_argument, NULL, 'n' },
 						 { "foreground", no_argument, NULL, 'f' },
 						 { "fault", required_argument, NULL, 'x' },
+						 { "groups", required_argument, NULL, 'g' },
+						 { "cmdline", required_argument, NULL, 'c' },
+						 { "old-config-acs", no_argument, NULL, 'o' },
+						 { "vf-delay", required_argument, NULL, 'd' },
+						 { "uevents", required_argument, NULL, 'u' },
 						 { 0 } };
-	bool vfio = true, foreground = false;
+	struct options o = { 0 };
+	const char *wrong;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "f", options, NULL)) != -1) {
-		vfio = vfio && c != 'n';
-		foreground = foreground || c == 'f';
 		if (c == '?')
 			return 2;
-		if (c == 'x' && fault_add(&host.sim, optarg) < 0) {
-			(void)fprintf(stderr, "hostsim: \"%s\" is no fault; see tests/hostsim/README.md\n", optarg);
+		wrong = take(&o, c, optarg);
+		if (wrong) {
+			(void)fprintf(stderr, "hostsim: \"%s\": %s; see tests/hostsim/README.md\n", optarg, wrong);
 			return 2;
 		}
 	}
 	if (argc - optind != 2) {
-		(void)fputs("usage: hostsim [--no-vfio] [--foreground] [--fault RULE]... HOST.txt MOUNTPOINT\n", stderr);
+		(void)fputs("usage: hostsim [OPTION]... HOST.txt MOUNTPOINT; see tests/hostsim/README.md\n", stderr);
 		return 2;
 	}
-	if (load(argv[optind], vfio) < 0)
+	if (load(argv[optind], !o.no_vfio, o.cmdline) < 0)
 		return EXIT_FAILURE;
-	return serve(argv[0], argv[optind + 1], foreground);
+	return serve(argv[0], argv[optind + 1], o.foreground);
 }

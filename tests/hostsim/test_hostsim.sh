@@ -7,14 +7,9 @@ set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:-build}")
 host=$PWD/tests/hosts/xe9680/sys.txt
-dir=$(mktemp -d)
-mnt=$dir/root
-sys=$mnt/sys/bus/pci
-sim=$mnt/.hostsim
-passed=0
-failed=0
 velad=
-mkdir "$mnt"
+cleanup() { stop_velad KILL; }
+. tests/hostsim/sim.bash
 
 stop_velad() { # stop_velad [SIGNAL]
 	[[ $velad ]] || return 0
@@ -22,23 +17,6 @@ stop_velad() { # stop_velad [SIGNAL]
 	wait "$velad" 2>/dev/null
 	velad=
 }
-finish() {
-	[[ -e $sim/fault ]] && echo clear >"$sim/fault"
-	stop_velad KILL
-	mountpoint -q "$mnt" && umount "$mnt"
-	rmdir "$mnt" && rm -rf "$dir"
-}
-trap finish EXIT
-trap 'exit 1' INT TERM
-
-ok() { passed=$((passed + 1)); echo "ok - $1"; }
-not_ok() {
-	failed=$((failed + 1))
-	echo "not ok - $1"
-	sed 's/^/#   /' <<<"${2:-}" | head -n 12
-}
-# is TEXT WANTED SEEN
-is() { if [[ $2 == "$3" ]]; then ok "$1"; else not_ok "$1" "wanted: $2"$'\n'"seen:   $3"; fi; }
 # what differs from the host as it was at first; status 0 if nothing does
 host_differs() { cat "$sim/state" | diff "$dir/before" - 2>&1 | head -n 5; return "${PIPESTATUS[1]}"; }
 # same TEXT: the host is as it was at first
@@ -46,27 +24,16 @@ same() {
 	local out
 	if out=$(host_differs); then ok "$1"; else not_ok "$1" "$out"; fi
 }
-# attempt COMMAND...: "ok" or the error number's words of a shell's write
-attempt() { local out; if out=$({ "$@"; } 2>&1); then echo ok; else sed 's/.*: //' <<<"$out"; fi; }
-put() { printf '%s\n' "$1" >"$2"; }
-driver() { basename "$(readlink "$sys/devices/$1/driver" || echo none)"; }
-
-if [[ ! -c /dev/fuse ]] || ((EUID != 0)); then
-	not_ok "/dev/fuse can be used" "this test mounts a FUSE file system: it needs root, and modprobe fuse"
-	exit 1
-fi
-mount_host() { "$build/tests/hostsim/hostsim" "$@" "$host" "$mnt"; }
 
 # ---- the simulated kernel itself
-if ! out=$(mount_host --no-vfio 2>&1); then
+if ! out=$(mount_host --no-vfio "$host" 2>&1); then
 	not_ok "hostsim mounts the text host" "$out"
 	exit 1
 fi
 topo() { "$build/velactl" -o json "$@" topo | grep -v '"generation"'; }
 is "topo of the mounted host is topo of the text host" "$(topo --host "$host")" "$(topo --root "$mnt")"
 is "its state is the text host" "$(grep -v '^#' "$host")" "$(cat "$sim/state" | grep -v '^#')"
-umount "$mnt"
-mount_host || exit 1
+mount_host "$host" || exit 1
 cat "$sim/state" >"$dir/before" # cp would believe its size
 
 gpu=0000:19:00.0 pf=0000:1a:00.0 vf=0000:1a:00.1 port=0000:17:01.0
@@ -95,10 +62,6 @@ is "VFs of a PF without a driver" "No such file or directory" "$(attempt put 1 $
 put '' $sys/devices/$gpu/driver_override
 put $gpu $sys/drivers_probe
 is "a file that velad never writes" "Permission denied" "$(attempt put 1 $sys/devices/$gpu/numa_node)"
-acs() { od -An -tx2 -j $((0x166)) -N 2 $sys/devices/$port/config | tr -d ' '; }
-poke() { printf "$2" | dd of=$sys/devices/$port/config bs=1 seek=$(($1)) conv=notrunc status=none; }
-is "ACS control: only what ACSCap has" "001d 005f 001d" "$(acs) $(poke 0x166 '\xff\xff'; acs) $(poke 0x166 '\x1d\x00'; acs)"
-poke 0 '\x12\x34\x56\x78'
 is "a reset, a wrong value for it" "ok Invalid argument" \
 	"$(attempt put 1 $sys/devices/$gpu/reset) $(attempt put 2 $sys/devices/$gpu/reset)"
 is "faults: a read, counted" "Input/output error,0" "$(put "*/$gpu/numa_node:read:EIO:1" $sim/fault
@@ -177,6 +140,26 @@ for ((k = 0; k < n; k += 3)); do
 done
 if [[ $bad ]]; then not_ok "EIO that lasts, then delete" "$bad"; else ok "EIO that lasts, then delete: host as before"; fi
 
+# ---- a machine that does not do as it is told
+# fails NAME TEXT: create fails, says TEXT, and the host is as before
+fails() {
+	local out bad=
+	out=$(create "$1")
+	put clear "$sim/fault"
+	[[ $(state "$1") == failed ]] || bad+="it is \"$(state "$1")\": $out"$'\n'
+	grep -qF -- "$2" <<<"$out" || bad+="it says: $out"$'\n'
+	out=$(host_differs) || bad+="the host differs: $out"
+	if [[ $bad ]]; then not_ok "$1: create fails and the host is as before" "$bad"; else ok "$1: create fails and the host is as before"; fi
+	ctl delete "$1" >/dev/null 2>&1
+}
+put '*/sriov_numvfs:write:missing 0:1' "$sim/fault"
+fails missing-vf "${vf%.*}.0 shows 8 VFs and not each has its device"
+put '*/sriov_numvfs:write:delay 300:1' "$sim/fault"
+create slow >/dev/null
+is "a slow write: it waits" "running" "$(state slow)"
+ctl delete slow >/dev/null 2>&1
+same "and after that the host is as before"
+
 # ---- kill -9 after every write of create
 bad=
 for ((k = 0; k < n; k++)); do
@@ -203,5 +186,20 @@ done
 if [[ $bad ]]; then not_ok "killed after each of $n writes" "$bad"; else ok "killed after each of $n writes, started again: host as before"; fi
 same "after all kills and deletes the host is as before"
 
-echo "# $passed passed, $failed failed, $SECONDS s"
-((failed == 0))
+
+# ---- VFs that take their time, a device that goes
+stop_velad
+mount_host --vf-delay 30 "$host" || exit 1
+cat "$sim/state" >"$dir/before"
+start_velad
+out=$(create late)
+is "VFs that come later: it waits" "running" "$(state late)"
+ctl delete late >/dev/null 2>&1
+same "after that the host is as before"
+of=$(group $gpu)
+create gone >/dev/null
+put "remove $gpu" "$sim/event"
+out=$(ctl delete gone 2>&1)
+is "a GPU gone from the bus: its guest can be deleted" "0 " "$? $(state gone)"
+is "and all else is as before" "" "$(cat "$sim/state" | diff "$dir/before" - | grep '^[<>]' | grep -v -e "$gpu" -e "iommu_groups/$of/type" -e '^< *[ 0-9a-f]\{3\}:')"
+summary

@@ -25,6 +25,18 @@ struct node *node_child(const struct node *dir, const char *name, size_t len)
 	return NULL;
 }
 
+struct node *node_attr(const struct node *dir, const char *name)
+{
+	return node_child(dir, name, strlen(name));
+}
+
+unsigned long node_number(const struct node *dir, const char *attr, int base)
+{
+	const struct node *n = node_attr(dir, attr);
+
+	return n && n->text ? strtoul(n->text, NULL, base) : 0;
+}
+
 static struct node *insert(struct node *dir, const char *name, size_t len)
 {
 	struct node *n = must(calloc(1, sizeof(*n))), **at = &dir->child;
@@ -54,7 +66,8 @@ static struct node *walk(struct sim *s, const char *path, bool make)
 	return n;
 }
 
-static const char *make_path(char path[SIM_PATH_MAX], const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
+static const char *make_path(char path[SIM_PATH_MAX], const char *fmt, va_list ap)
+	__attribute__((format(printf, 2, 0)));
 static const char *make_path(char path[SIM_PATH_MAX], const char *fmt, va_list ap)
 {
 	if (vsnprintf(path, SIM_PATH_MAX, fmt, ap) >= SIM_PATH_MAX) {
@@ -83,6 +96,18 @@ void node_text(struct node *n, const char *value)
 	n->text = copy;
 }
 
+void node_textf(struct node *n, const char *fmt, ...)
+{
+	autofree char *text = NULL;
+	va_list ap;
+	int r;
+
+	va_start(ap, fmt);
+	r = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	node_text(n, must(r < 0 ? NULL : text));
+}
+
 struct node *node_add(struct sim *s, enum text_type type, const char *value, const char *fmt, ...)
 {
 	char path[SIM_PATH_MAX];
@@ -108,16 +133,20 @@ static void bury(struct node *n)
 		bury(c);
 }
 
-void node_remove(struct node *n)
+void node_remove(struct sim *s, struct node *n)
 {
 	struct node **at;
 
-	if (!n)
+	if (!n || n->dead)
 		return;
 	for (at = &n->parent->child; *at != n; at = &(*at)->next)
 		;
 	*at = n->next;
 	bury(n);
+	if (n->fixed) {
+		n->next = s->stale;
+		s->stale = n;
+	}
 }
 
 const char *node_path(char buf[SIM_PATH_MAX], const struct node *n)
@@ -133,27 +162,61 @@ const char *node_path(char buf[SIM_PATH_MAX], const struct node *n)
 	return buf;
 }
 
-static int record(struct text_host *t, const struct node *n)
+void node_link(struct sim *s, const struct node *to, const char *fmt, ...)
 {
+	char path[SIM_PATH_MAX], of[SIM_PATH_MAX], target[4 * SIM_PATH_MAX] = "";
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)make_path(path, fmt, ap);
+	va_end(ap);
+	for (const char *at = strchr(path, '/') + 1; (at = strchr(at, '/')); at++) /* as many as there are below sys */
+		(void)strcat(target, "../");
+	(void)strcat(target, node_path(of, to) + strlen("sys/"));
+	(void)node_add(s, TEXT_LINK, target, "%s", path);
+}
+
+void sim_append(char **text, size_t *len, const char *line)
+{
+	size_t n = strlen(line);
+
+	*text = must(realloc(*text, *len + n + 1));
+	memcpy(*text + *len, line, n + 1);
+	*len += n;
+}
+
+/* A file that is made, besides those of the text host; a directory of such files. */
+static bool made_up(const struct node *n)
+{
+	return n->type == TEXT_DIR ? n->child && made_up(n->child) : n->read && !n->text;
+}
+
+static int record(struct sim *s, struct text_host *t, const struct node *n)
+{
+	autofree char *made = n->read && n->text ? n->read(s, n) : NULL;
 	char path[SIM_PATH_MAX];
 	struct text_entry e = {
 		.path = node_path(path, n),
 		.type = n->type,
-		.value = n->text,
+		.value = made ? made : n->text,
 		.bytes = n->bytes,
 		.len = n->len,
 	};
-	int r = n->parent && !(n->type == TEXT_FILE && !n->text) ? text_host_add(t, &e) : 0;
+	int r;
 
+	if (made)
+		made[strcspn(made, "\n")] = '\0';
+	r = n->parent && !made_up(n) && !(n->type == TEXT_FILE && !n->text) ? text_host_add(t, &e) : 0;
 	for (const struct node *c = n->child; r == 0 && c; c = c->next)
 		if (n->parent || c->name[0] != '.') /* not .hostsim */
-			r = record(t, c);
+			r = record(s, t, c);
 	return r;
 }
 
-char *sim_state(struct sim *s)
+char *sim_state(struct sim *s, const struct node *n)
 {
 	auto_(text_host_free) struct text_host *t = text_host_new();
 
-	return t && record(t, s->root) == 0 ? text_host_render(t, NULL) : NULL;
+	(void)n;
+	return t && record(s, t, s->root) == 0 ? text_host_render(t, NULL) : NULL;
 }

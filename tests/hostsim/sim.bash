@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=bash
+# What the tests of this folder share: checks, a mount point $mnt, and writes to it. A script sets $build first, and
+# may define cleanup, which runs before the file system is taken away.
+dir=$(mktemp -d)
+mnt=$dir/root
+sys=$mnt/sys/bus/pci
+sim=$mnt/.hostsim
+passed=0
+failed=0
+mkdir "$mnt"
+
+unmount() { ! mountpoint -q "$mnt" || umount "$mnt"; }
+leave() {
+	[[ ! -e $sim/fault ]] || echo clear >"$sim/fault"
+	! declare -F cleanup >/dev/null || cleanup
+	unmount
+	rmdir "$mnt" && rm -rf "$dir"
+}
+trap leave EXIT
+trap 'exit 1' INT TERM
+
+ok() { passed=$((passed + 1)); echo "ok - $1"; }
+not_ok() {
+	failed=$((failed + 1))
+	echo "not ok - $1"
+	sed 's/^/#   /' <<<"${2:-}" | head -n 12
+}
+# is TEXT WANTED SEEN
+is() { if [[ $2 == "$3" ]]; then ok "$1"; else not_ok "$1" "wanted: $2"$'\n'"seen:   $3"; fi; }
+summary() { echo "# $passed passed, $failed failed, $SECONDS s"; ((failed == 0)); }
+# attempt COMMAND...: "ok" or the error number's words of a shell's write
+attempt() { local out; if out=$({ "$@"; } 2>&1); then echo ok; else sed 's/.*: //' <<<"$out"; fi; }
+put() { printf '%s\n' "$1" >"$2"; }
+driver() { basename "$(readlink "$sys/devices/$1/driver" || echo none)"; }
+group() { basename "$(readlink "$sys/devices/$1/iommu_group" || echo none)"; }
+
+mount_host() { unmount && "$build/tests/hostsim/hostsim" "$@" "$mnt"; } # [OPTION]... HOST.txt
+if [[ ! -c /dev/fuse ]] || ((EUID != 0)); then
+	not_ok "/dev/fuse can be used" "this test mounts a FUSE file system: it needs root, and modprobe fuse"
+	exit 1
+fi
+
+# Registers: of a 16-bit one its four digits; a write is one write of two bytes.
+peek() { od -An -v -tx2 -j $(($2)) -N 2 "$sys/devices/$1/config" | tr -d ' '; }                # BDF OFFSET
+poke() { # BDF OFFSET VALUE
+	# shellcheck disable=SC2059 # the format is the bytes
+	printf "\\x${3:2:2}\\x${3:0:2}" | dd of="$sys/devices/$1/config" bs=2 seek=$(($2 / 2)) conv=notrunc status=none
+}
+# extended BDF ID: the offset of an extended capability, "" if there is none
+extended() {
+	local at=256 word
+	while ((at)); do
+		word=$(od -An -v -tx4 -j $at -N 4 "$sys/devices/$1/config" | tr -d ' ')
+		((16#${word:-0} == 0)) && return
+		((16#${word:4} == 16#$2)) && echo $at && return
+		at=$((16#${word:0:3}))
+	done
+}

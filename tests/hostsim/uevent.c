@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Uevents of PCI functions as kobject_uevent_env() sends them (lib/kobject_uevent.c): a header ACTION@DEVPATH, then
+ * strings, each with its NUL. To clients of a Unix SOCK_SEQPACKET socket, one message each as netlink has it, and to a
+ * file, one line each. What netlink's receiver would see as ENOBUFS (its buffer was full, messages are lost) is here the
+ * message "ENOBUFS", before the next that gets through. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/sbuf.h"
+#include "sim.h"
+
+struct client {
+	struct client *next;
+	int fd;    /* owned */
+	bool lost; /* has missed some */
+};
+
+static struct {
+	int fd;
+	struct sim *sim;
+} listener = { .fd = -1 };
+
+/* Says whether the client is still there. */
+static bool give(struct sim *s, struct client *c, const char *text, size_t len)
+{
+	if (s->lose) {
+		c->lost = true;
+		return true;
+	}
+	if (c->lost && send(c->fd, "ENOBUFS", sizeof("ENOBUFS"), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+		c->lost = false;
+	if (!c->lost && send(c->fd, text, len, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		return true;
+	c->lost = true;
+	return errno == EAGAIN || errno == ENOBUFS;
+}
+
+static void give_all(struct sim *s, const char *text, size_t len)
+{
+	for (struct client **at = &s->client; *at;) {
+		struct client *c = *at;
+
+		if (give(s, c, text, len)) {
+			at = &c->next;
+			continue;
+		}
+		*at = c->next;
+		(void)close(c->fd);
+		free(c);
+	}
+	s->lose -= s->lose > 0;
+}
+
+/* The order is kobject_uevent_env()'s; what its uevent_ops add is what the device's uevent file shows. */
+void uevent(struct sim *s, const char *action, const struct node *dev)
+{
+	const struct node *own = node_attr(dev, "uevent");
+	char path[SIM_PATH_MAX];
+	struct sbuf b = { 0 };
+
+	(void)node_path(path, dev);
+	sbuf_addf(&b, "%s@%s\nACTION=%s\nDEVPATH=%s\nSUBSYSTEM=pci\n%s%sSEQNUM=%llu\n", action, path + strlen("sys"),
+		  action, path + strlen("sys"), own && own->text ? own->text : "", own && own->text ? "\n" : "",
+		  (unsigned long long)++s->seqnum);
+	if (b.failed) {
+		sbuf_done(&b);
+		return;
+	}
+	for (char *at = b.text; (at = strchr(at, '\n')); at++)
+		*at = '\0';
+	give_all(s, b.text, b.len);
+	for (size_t i = 0; i + 1 < b.len; i++)
+		b.text[i] = b.text[i] ? b.text[i] : ' ';
+	sim_append(&s->events, &s->events_len, b.text);
+	sim_append(&s->events, &s->events_len, "\n");
+	sbuf_done(&b);
+}
+
+char *uevent_read(struct sim *s, const struct node *n)
+{
+	(void)n;
+	return strdup(s->events_len ? s->events : "");
+}
+
+/* ---- clients ---------------------------------------------------------------------------------------- */
+
+int uevent_listen(struct sim *s, const char *path)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+
+	if (strlen(path) >= sizeof(a.sun_path))
+		return -ENAMETOOLONG;
+	(void)strcpy(a.sun_path, path);
+	listener.sim = s;
+	listener.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (listener.fd < 0 || bind(listener.fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(listener.fd, 8) < 0)
+		return -errno;
+	return 0;
+}
+
+static void *serve(void *unused)
+{
+	int fd;
+
+	(void)unused;
+	while ((fd = accept4(listener.fd, NULL, NULL, SOCK_CLOEXEC)) >= 0 || errno == EINTR || errno == ECONNABORTED) {
+		struct client *c = fd >= 0 ? calloc(1, sizeof(*c)) : NULL;
+
+		if (!c)
+			continue;
+		sim_lock();
+		*c = (struct client){ .next = listener.sim->client, .fd = fd };
+		listener.sim->client = c;
+		sim_unlock();
+	}
+	return NULL;
+}
+
+void uevent_serve(struct sim *s)
+{
+	pthread_t t;
+
+	(void)s;
+	if (listener.fd >= 0 && pthread_create(&t, NULL, serve, NULL) == 0)
+		(void)pthread_detach(t);
+}
