@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Access control: what the kernel enables, by default and by its command line, and what it takes for isolation;
- * drivers/pci/pci.c and drivers/pci/quirks.c as of 6.12. Device quirks (Intel PCH ports, multi-function endpoints) are
- * left out. pcie_acs_override is the out-of-tree patch of that name: a host that shows it is taken to have it. */
+ * drivers/pci/pci.c and drivers/pci/quirks.c as of 6.12, of the quirks those that the text host of a real machine needs.
+ * pcie_acs_override is the out-of-tree patch of that name: a host that shows it is taken to have it. */
 #include <linux/pci_regs.h>
 #include <stdio.h>
 #include <string.h>
@@ -183,13 +183,32 @@ static bool overridden(struct sim *s, const struct node *dev, int type)
 	bool port = type == PCI_EXP_TYPE_ROOT_PORT || type == PCI_EXP_TYPE_DOWNSTREAM;
 	char buf[SIM_PATH_MAX * 8], id[32];
 
-	if (type == CONFIG_CONVENTIONAL || config_ecap(config_of(dev), PCI_EXT_CAP_ID_ACS))
+	if (config_ecap(config_of(dev), PCI_EXT_CAP_ID_ACS))
 		return false;
 	(void)snprintf(id, sizeof(id), "id:%04x:%04x", config_get16(config_of(dev), PCI_VENDOR_ID),
 		       config_get16(config_of(dev), PCI_DEVICE_ID));
 	return (port && option(buf, s, "pcie_acs_override=", "downstream")) ||
 	       (!port && config_multifunction(dev) && option(buf, s, "pcie_acs_override=", "multifunction")) ||
 	       option(buf, s, "pcie_acs_override=", id);
+}
+
+/* pci_dev_acs_enabled[]: functions that isolate without a capability that says so. The PCH's root ports need the kernel's
+ * help for it, pci_quirk_enable_intel_pch_acs(), which it gives when there is an IOMMU. */
+static bool quirk(struct sim *s, const struct node *dev, int type)
+{
+	static const struct {
+		uint16_t vendor, first, last;
+		bool     pch;
+	} known[] = {
+		{ 0x8086, 0x8d10, 0x8d1e, true },  /* Wellsburg (X99) PCH */
+		{ 0x8086, 0x10fb, 0x10fb, false }, /* 82599: pci_quirk_mf_endpoint_acs() */
+	};
+	uint16_t vendor = config_get16(config_of(dev), PCI_VENDOR_ID), id = config_get16(config_of(dev), PCI_DEVICE_ID);
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (vendor == known[i].vendor && id >= known[i].first && id <= known[i].last)
+			return known[i].pch ? type == PCI_EXP_TYPE_ROOT_PORT && sim_iommu(s) : true;
+	return false;
 }
 
 /* pci_acs_flags_enabled(): a bit that the capability lacks counts as hard-wired; a capability that is missing does not. */
@@ -209,7 +228,7 @@ bool acs_enabled(struct sim *s, const struct node *dev)
 {
 	int type = config_type(dev);
 
-	if (overridden(s, dev, type))
+	if (type != CONFIG_CONVENTIONAL && (overridden(s, dev, type) || quirk(s, dev, type)))
 		return true;
 	switch (type) {
 	case CONFIG_CONVENTIONAL:

@@ -100,6 +100,7 @@ static int know_device(struct sim *s, const char *bdf)
 		return -EINVAL;
 	give_driver(s, dev);
 	methods = node_attr(dev, "reset_method");
+	group_count(s, dev, 1);
 	dev->home = sim_driver(dev)[0] ? strdup(sim_driver(dev)) : NULL;
 	if (methods) {
 		methods->methods = strdup(methods->text);

@@ -114,19 +114,21 @@ static int find(struct sim *s, struct node *dev)
 }
 
 /* iommu_group_alloc() takes the lowest number that is free (ida_alloc()). */
-static int unused(struct sim *s)
+static int unused(const struct sim *s)
 {
-	const struct node *devices = node_find(s, "sys/bus/pci/devices");
 	int id = 0;
 
-	for (const struct node *d = devices->child; d;)
-		if (group_of(sim_device(s, d->name)) == id) {
-			id++;
-			d = devices->child;
-		} else {
-			d = d->next;
-		}
+	while (id < SIM_GROUPS - 1 && s->members[id])
+		id++;
 	return id;
+}
+
+void group_count(struct sim *s, const struct node *dev, int n)
+{
+	int id = group_of(dev);
+
+	if (id >= 0 && id < SIM_GROUPS)
+		s->members[id] = (uint16_t)(s->members[id] + n);
 }
 
 /* All have the default domain's type, unless somebody wrote to it; NULL: not in the text host. */
@@ -149,6 +151,7 @@ static void add(struct sim *s, struct node *dev, const char *type)
 		id = unused(s);
 	node_link(s, dev, "sys/kernel/iommu_groups/%d/devices/%s", id, dev->name);
 	node_link(s, node_find(s, "sys/kernel/iommu_groups/%d", id), "%s/iommu_group", node_path(path, dev));
+	group_count(s, dev, 1);
 	if (type)
 		(void)node_add(s, TEXT_FILE, type, "sys/kernel/iommu_groups/%d/type", id);
 }
@@ -166,6 +169,7 @@ void group_remove(struct sim *s, struct node *dev)
 
 	if (id < 0)
 		return;
+	group_count(s, dev, -1);
 	node_remove(s, node_attr(dev, "iommu_group"));
 	node_remove(s, node_find(s, "sys/kernel/iommu_groups/%d/devices/%s", id, dev->name));
 	devices = node_find(s, "sys/kernel/iommu_groups/%d/devices", id);
@@ -181,6 +185,7 @@ void group_boot(struct sim *s)
 	autofree char *type = any_type(s) ? strdup(any_type(s)) : NULL;
 
 	node_remove(s, node_find(s, "sys/kernel/iommu_groups"));
+	memset(s->members, 0, sizeof(s->members));
 	for (struct node *d = devices->child; d; d = d->next) {
 		node_remove(s, node_attr(sim_device(s, d->name), "iommu_group"));
 		acs_enable(s, sim_device(s, d->name));

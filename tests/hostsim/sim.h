@@ -19,6 +19,7 @@ struct sim;
 
 #define SIM_PATH_MAX 512
 #define SIM_VFIO     "vfio-pci"
+#define SIM_GROUPS   65536
 
 /* One write(2): `value` is NUL-terminated besides. 0 or negative errno. */
 typedef int sim_write_fn(struct sim *s, struct node *n, const char *value, size_t len, off_t off);
@@ -64,6 +65,7 @@ struct sim {
 	unsigned       cleared; /* how often the faults were cleared; ends hangs */
 	struct spoil   now;     /* of the write that is being done */
 	struct node   *stale;   /* removed and cached by the kernel; linked by next */
+	uint16_t       members[SIM_GROUPS]; /* functions in each IOMMU group */
 	/* options */
 	enum groups    groups;
 	bool           old_parser; /* config_acs as before its fix */
@@ -109,6 +111,7 @@ bool         sim_iommu(struct sim *s);
 int          group_of(const struct node *dev); /* -1: none */
 void         group_add(struct sim *s, struct node *dev); /* pci_device_group(); only if there is an IOMMU */
 void         group_remove(struct sim *s, struct node *dev);
+void         group_count(struct sim *s, const struct node *dev, int n); /* a member more or less */
 void         group_boot(struct sim *s);
 void         acs_enable(struct sim *s, struct node *dev); /* pci_enable_acs() */
 bool         acs_enabled(struct sim *s, const struct node *dev); /* pci_acs_enabled(dev, REQ_ACS_FLAGS) */
