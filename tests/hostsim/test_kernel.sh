@@ -185,7 +185,7 @@ s.settimeout(10)
 while m := s.recv(8192):
     print(" ".join(m.decode().split("\0")), flush=True)' "$dir/uevents"
 }
-mount_host --uevents "$dir/uevents" --vf-delay 60 tests/hosts/xe9680/sys.txt
+mount_host --uevents "$dir/uevents" --vf-delay 500 tests/hosts/xe9680/sys.txt
 coproc client { listen; }
 read -r _ <&"${client[0]}"
 put $gpu $sys/drivers/nvidia/unbind
@@ -197,11 +197,11 @@ put 2 $sys/devices/$pf/sriov_numvfs
 is "VFs that come later: the count is there, they are not" "2 absent" "$(attr $pf sriov_numvfs) $([[ -e $sys/devices/$vf ]] || echo absent)"
 for ((i = 0; i < 7; i++)); do read -r line <&"${client[0]}" && actions+="${line%%@*} "; done
 is "and come with their uevents" "add change bind add change bind change ../0000:1a:00.2 1" \
-	"$actions$(readlink $sys/devices/$pf/virtfn1) $((${EPOCHREALTIME/./} - begin >= 120000))"
+	"$actions$(readlink $sys/devices/$pf/virtfn1) $((${EPOCHREALTIME/./} - begin >= 1000000))"
 put 0 $sys/devices/$pf/sriov_numvfs
 put 3 $sys/devices/$pf/sriov_numvfs
 put 0 $sys/devices/$pf/sriov_numvfs
-sleep 0.2
+sleep 0.7
 is "none comes after it was called off" "0 absent" "$(attr $pf sriov_numvfs) $([[ -e $sys/devices/$vf ]] || echo absent)"
 while read -r -t 0.1 line <&"${client[0]}"; do :; done
 put "uevents lose 1" $sim/event

@@ -114,6 +114,7 @@ static void *serve(void *unused)
 
 		if (!c)
 			continue;
+		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){ 106496 }, sizeof(int)); /* doubled: a netlink's */
 		sim_lock();
 		*c = (struct client){ .next = listener.sim->client, .fd = fd };
 		listener.sim->client = c;
