@@ -31,6 +31,7 @@ _velactl()
 	op) word='show wait' ;;
 	acs) word='show plan' ;;
 	show | delete) word=$(velactl list 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
+	dump) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
 	*) return ;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$word" -- "$cur")

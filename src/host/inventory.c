@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Puts the parts of an inventory together, and makes dumps by reading one with the recorder on. */
+/* Puts the parts of an inventory together. */
 #include "host/inventory.h"
 
 #include <errno.h>
@@ -126,17 +126,4 @@ const struct host_node *host_node_find(const struct inventory *inv, int id)
 		if (inv->node[i].id == id)
 			return &inv->node[i];
 	return NULL;
-}
-
-int host_dump(char **ret, struct host_root *root, const struct host_kinds *kinds, struct error *err)
-{
-	auto_(host_inventory_free) struct inventory *inv = NULL;
-	int r = host_record_start(root, err);
-
-	if (r == 0)
-		r = host_inventory_read(&inv, root, kinds, err);
-	if (r < 0)
-		return r;
-	*ret = host_record_text(root, NULL);
-	return *ret ? 0 : error_set(err, -ENOMEM, "no memory for a dump");
 }

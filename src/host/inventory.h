@@ -116,6 +116,3 @@ const char     *host_function_dir(char out[HOST_PATH_MAX], const struct host_fun
 struct host_bar host_bar_of(const struct host_function *fn, unsigned i); /* i < 6; size 0: not there */
 const struct host_function *host_function_find(const struct inventory *inv, struct bdf bdf);
 const struct host_node     *host_node_find(const struct inventory *inv, int id);
-
-/* The whole host as a text host (sys.txt): an inventory is read with the recorder on. The caller frees. */
-int host_dump(char **ret, struct host_root *root, const struct host_kinds *kinds, struct error *err);

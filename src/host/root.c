@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <linux/pci_regs.h>
 #include <stdalign.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -21,7 +22,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/parse.h"
-#include "host/text.h"
+#include "host/record.h"
 
 #define TEXT_FILE_MAX (256u * 1024 * 1024)
 #define CONFIG_MAX    4096
@@ -31,8 +32,7 @@ struct host_root {
 	int               fd;   /* the directory; -1 for a text host */
 	bool              machine;
 	struct text_host *text; /* owned; NULL for a directory */
-	struct text_host *record; /* owned; NULL unless recording */
-	bool              record_failed;
+	struct recorder   record;
 	atomic_uint_fast64_t syscalls, config_dwords;
 };
 
@@ -86,7 +86,7 @@ struct host_root *host_root_close(struct host_root *r)
 		if (r->fd >= 0)
 			(void)close(r->fd);
 		text_host_free(r->text);
-		text_host_free(r->record);
+		text_host_free(r->record.host);
 		free(r);
 	}
 	return NULL;
@@ -102,26 +102,32 @@ struct host_stats host_root_stats(const struct host_root *r)
 	return (struct host_stats){ .syscalls = r->syscalls, .config_dwords = r->config_dwords };
 }
 
-static void record(struct host_root *r, const struct text_entry *e)
-{
-	if (r->record && text_host_add(r->record, e) < 0)
-		r->record_failed = true;
-}
-
 void host_record(struct host_root *r, const char *path, const char *value)
 {
-	record(r, &(struct text_entry){ .path = path, .type = TEXT_FILE, .value = value });
+	record_add(&r->record, &(struct text_entry){ .path = path, .type = TEXT_FILE, .value = value });
 }
 
 int host_record_start(struct host_root *r, struct error *err)
 {
-	r->record = text_host_new();
-	return r->record ? 0 : error_set(err, -ENOMEM, "no memory for a dump");
+	text_host_free(r->record.host);
+	r->record = (struct recorder){ .host = text_host_new() };
+	return r->record.host ? 0 : error_set(err, -ENOMEM, "no memory for a dump");
 }
 
-char *host_record_text(struct host_root *r, const char *comment)
+struct text_host *host_record_end(struct host_root *r, struct error *err)
 {
-	return r->record && !r->record_failed ? text_host_render(r->record, comment) : NULL;
+	if (r->record.failed)
+		r->record.host = text_host_free(r->record.host);
+	if (!r->record.host)
+		(void)error_set(err, -ENOMEM, "no memory for a dump");
+	else
+		text_host_sort(r->record.host);
+	return steal(r->record.host);
+}
+
+const char *host_root_comment(const struct host_root *r)
+{
+	return r->text && r->text->comment ? r->text->comment : "";
 }
 
 /* ---- paths -------------------------------------------------------------------------------------- */
@@ -205,28 +211,14 @@ static int dir_read(struct host_root *r, char *buf, size_t size, size_t *len, co
 	return 0;
 }
 
-static int text_read(struct host_root *r, char *buf, size_t size, size_t *len, const char *path)
-{
-	const struct text_entry *e = text_host_find(r->text, path);
-	size_t n;
-
-	if (!e)
-		return -ENOENT;
-	if (e->type != TEXT_FILE)
-		return e->type == TEXT_DIR ? -EISDIR : -EINVAL;
-	n = strlen(e->value);
-	*len = n < size ? n : size;
-	memcpy(buf, e->value, *len);
-	return 0;
-}
-
 /* Text up to a NUL byte, without its final newline. -EFBIG if it was cut; buf then has its beginning. */
 static int read_path(struct host_root *r, char *buf, size_t size, const char *path, uint64_t resolve)
 {
 	size_t len = 0;
-	int e = r->text ? text_read(r, buf, size, &len, path) : dir_read(r, buf, size, &len, path, resolve);
+	int e = r->text ? text_host_read(r->text, buf, size, &len, path) : dir_read(r, buf, size, &len, path, resolve);
 	bool cut = len == size;
 
+	record_error(&r->record, path, e, false);
 	if (e < 0)
 		return e;
 	len -= cut;
@@ -234,7 +226,7 @@ static int read_path(struct host_root *r, char *buf, size_t size, const char *pa
 	len = strlen(buf);
 	if (!r->text && len && buf[len - 1] == '\n' && !cut) /* a text host has it without already */
 		buf[len - 1] = '\0';
-	record(r, &(struct text_entry){ .path = path, .type = TEXT_FILE, .value = buf });
+	record_add(&r->record, &(struct text_entry){ .path = path, .type = TEXT_FILE, .value = buf });
 	return cut ? -EFBIG : 0;
 }
 
@@ -343,8 +335,7 @@ int host_link(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
 
 	if (e == 0)
 		e = r->text ? text_host_link(r->text, buf, size, path) : dir_link(r, buf, size, path);
-	if (e == 0)
-		record(r, &(struct text_entry){ .path = path, .type = TEXT_LINK, .value = buf });
+	record_link(&r->record, path, buf, e);
 	return e;
 }
 
@@ -355,8 +346,7 @@ int host_link_plain(struct host_root *r, char *buf, size_t size, const char *fmt
 
 	if (e == 0)
 		e = r->text ? text_host_link(r->text, buf, size, path) : read_target(r, buf, size, r->fd, path);
-	if (e == 0)
-		record(r, &(struct text_entry){ .path = path, .type = TEXT_LINK, .value = buf });
+	record_link(&r->record, path, buf, e);
 	return e;
 }
 
@@ -420,7 +410,7 @@ static int text_list(struct host_root *r, struct host_names *names, struct arena
 	size_t n = strlen(path) + 1, size = 0, i;
 
 	if (self && self->type != TEXT_DIR)
-		return -ENOTDIR;
+		return self->type == TEXT_ERROR ? -self->error : -ENOTDIR;
 	(void)snprintf(prefix, sizeof(prefix), "%s/", path);
 	i = text_host_from(r->text, prefix);
 	if (!self && (i == r->text->n || strncmp(r->text->entry[i].path, prefix, n) != 0))
@@ -440,28 +430,34 @@ static int text_list(struct host_root *r, struct host_names *names, struct arena
 	return 0;
 }
 
-/* A dump must show what a listing showed: links and directories that nobody reads for themselves. */
+/* A dump must show what a listing showed: links, directories and files that nobody reads for themselves. */
+static void record_child(struct host_root *r, const char *path)
+{
+	const struct text_entry *e = r->text ? text_host_find(r->text, path) : NULL;
+	char target[HOST_PATH_MAX];
+	int fd;
+
+	if ((r->text ? text_host_link(r->text, target, sizeof(target), path) : dir_link(r, target, sizeof(target), path)) == 0) {
+		record_add(&r->record, &(struct text_entry){ .path = path, .type = TEXT_LINK, .value = target });
+		return;
+	}
+	fd = r->text ? -1 : root_open(r, path, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+	if (fd >= 0 || (r->text && (!e || e->type == TEXT_DIR)))
+		record_add(&r->record, &(struct text_entry){ .path = path, .type = TEXT_DIR });
+	else
+		record_add(&r->record, &(struct text_entry){ .path = path, .type = TEXT_ERROR, .error = ENODATA });
+	if (fd >= 0)
+		(void)close(fd);
+}
+
 static void record_names(struct host_root *r, const char *path, const struct host_names *names)
 {
-	char child[HOST_PATH_MAX], target[HOST_PATH_MAX];
+	char child[HOST_PATH_MAX];
 
-	record(r, &(struct text_entry){ .path = path, .type = TEXT_DIR });
-	for (size_t i = 0; i < names->n; i++) {
-		int fd, e;
-
-		if (snprintf(child, sizeof(child), "%s/%s", path, names->name[i]) >= (int)sizeof(child))
-			continue;
-		e = r->text ? text_host_link(r->text, target, sizeof(target), child) : dir_link(r, target, sizeof(target), child);
-		if (e == 0) {
-			record(r, &(struct text_entry){ .path = child, .type = TEXT_LINK, .value = target });
-			continue;
-		}
-		fd = r->text ? -1 : root_open(r, child, O_PATH | O_DIRECTORY | O_NOFOLLOW);
-		if (fd >= 0 || (r->text && !text_host_find(r->text, child)))
-			record(r, &(struct text_entry){ .path = child, .type = TEXT_DIR });
-		if (fd >= 0)
-			(void)close(fd);
-	}
+	record_add(&r->record, &(struct text_entry){ .path = path, .type = TEXT_DIR });
+	for (size_t i = 0; i < names->n; i++)
+		if (snprintf(child, sizeof(child), "%s/%s", path, names->name[i]) < (int)sizeof(child))
+			record_child(r, child);
 }
 
 int host_list(struct host_root *r, struct host_names *ret, struct arena *arena, const char *fmt, ...)
@@ -473,6 +469,7 @@ int host_list(struct host_root *r, struct host_names *ret, struct arena *arena, 
 
 	if (e == 0)
 		e = r->text ? text_list(r, &names, arena, path) : dir_list(r, &names, arena, path);
+	record_error(&r->record, path, e, false);
 	if (e < 0)
 		return e;
 	if (names.n)
@@ -481,7 +478,7 @@ int host_list(struct host_root *r, struct host_names *ret, struct arena *arena, 
 		if (n == 0 || strcmp(names.name[n - 1], names.name[i]) != 0)
 			names.name[n++] = names.name[i];
 	names.n = n;
-	if (r->record)
+	if (r->record.host)
 		record_names(r, path, &names);
 	*ret = names;
 	return 0;
@@ -489,15 +486,32 @@ int host_list(struct host_root *r, struct host_names *ret, struct arena *arena, 
 
 /* ---- config space ------------------------------------------------------------------------------- */
 
-static int config_record(struct host_config *c, const char *path)
+/* A file of sysfs is as long as the config space whoever asks, but without CAP_SYS_ADMIN its reading ends after the
+ * header (pci_read_config(), drivers/pci/pci-sysfs.c). */
+static size_t config_size(const struct host_config *c)
 {
-	uint8_t buf[CONFIG_MAX];
-	size_t len = 0;
-	int e = host_config_all(c, buf, &len);
+	size_t sizes[] = { 0, 256, 128, 64 };
+	uint32_t dword;
+	struct stat st;
 
-	if (e == 0)
-		record(c->root, &(struct text_entry){ .path = path, .type = TEXT_BYTES, .bytes = buf, .len = len });
-	return e;
+	if (c->text)
+		return ((const struct text_entry *)c->text)->len & ~(size_t)3;
+	if (fstat(c->fd, &st) == 0 && st.st_size > 0 && st.st_size <= CONFIG_MAX)
+		sizes[0] = (size_t)st.st_size & ~(size_t)3;
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
+		if (sizes[i] && pread(c->fd, &dword, 4, (off_t)sizes[i] - 4) == 4)
+			return sizes[i];
+	return 0;
+}
+
+/* The whole header is worth a look, whatever the reader wants of it. */
+static void note_header(struct host_config *c, const char *path)
+{
+	uint32_t v;
+
+	c->note = config_note_new(&c->root->record, path, config_size(c));
+	for (uint16_t off = 0; c->note && off < PCI_STD_HEADER_SIZEOF; off += 4)
+		(void)host_config_dword(c, off, &v);
 }
 
 int host_config_open(struct host_config *ret, struct host_root *r, const char *fmt, ...)
@@ -512,15 +526,17 @@ int host_config_open(struct host_config *ret, struct host_root *r, const char *f
 		const struct text_entry *t = text_host_find(r->text, path);
 
 		if (!t || t->type != TEXT_BYTES)
-			return t ? -EINVAL : -ENOENT;
+			e = !t ? -ENOENT : t->type == TEXT_ERROR ? -t->error : -EINVAL;
 		c.text = t;
 	} else {
 		c.fd = root_open(r, path, O_RDONLY | O_NOCTTY);
-		if (c.fd < 0)
-			return c.fd;
+		e = c.fd < 0 ? c.fd : 0;
 	}
-	if (r->record)
-		(void)config_record(&c, path); /* what cannot be read is missing in the dump, as here */
+	record_error(&r->record, path, e, false);
+	if (e < 0)
+		return e;
+	if (r->record.host)
+		note_header(&c, path);
 	*ret = c;
 	return 0;
 }
@@ -535,8 +551,8 @@ static int config_fetch(struct host_config *c, uint16_t off)
 	if (c->text) {
 		const struct text_entry *t = c->text;
 
-		n = off < t->len ? (ssize_t)(t->len - off < want ? t->len - off : want) : 0;
-		memcpy(c->bytes, t->bytes + (n ? off : 0), (size_t)n);
+		for (n = 0; (size_t)n < want && text_entry_knows(t, (size_t)(off + n)) && off + (size_t)n + 4 <= t->len; n += 4)
+			memcpy(c->bytes + n, t->bytes + off + n, 4);
 	} else {
 		n = pread(c->fd, c->bytes, want, off);
 		c->root->syscalls++;
@@ -546,6 +562,8 @@ static int config_fetch(struct host_config *c, uint16_t off)
 	c->at = off;
 	c->len = (uint16_t)(n & ~3);
 	c->root->config_dwords += (unsigned)n / 4;
+	if (c->note)
+		config_note_read(c->note, off, c->bytes, c->len);
 	return 0;
 }
 
@@ -563,33 +581,10 @@ int host_config_dword(struct host_config *c, uint16_t off, uint32_t *ret)
 	return 0;
 }
 
-int host_config_all(struct host_config *c, uint8_t buf[CONFIG_MAX], size_t *len)
-{
-	size_t n = 0;
-
-	if (c->text) {
-		const struct text_entry *t = c->text;
-
-		memcpy(buf, t->bytes, *len = t->len);
-		return 0;
-	}
-	while (n < CONFIG_MAX) {
-		ssize_t got = pread(c->fd, buf + n, CONFIG_MAX - n, (off_t)n);
-
-		c->root->syscalls++;
-		if (got < 0 && errno != EINTR)
-			return -errno;
-		if (got == 0)
-			break;
-		n += got > 0 ? (size_t)got : 0;
-	}
-	c->root->config_dwords += n / 4;
-	*len = n;
-	return 0;
-}
-
 void host_config_close(struct host_config *c)
 {
+	config_note_end(&c->root->record, c->note);
+	c->note = NULL;
 	if (c->fd >= 0) {
 		(void)close(c->fd);
 		c->root->syscalls++;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* host/root — the only door to a machine's files: a directory (normally /), or a text host (sys.txt).
+/* host/root — the only door to a machine's files: a directory (normally /), or a text host (sys.txt
+ * or rdma_topo's JSON).
  *
  * Paths are relative ("sys/bus/pci/devices"), made from a format. A directory is entered with
  * openat2(RESOLVE_IN_ROOT), so no symlink of a fixture leaves it. A text host is read-only and does not
@@ -25,7 +26,7 @@ struct host_stats {
 
 int host_root_open(struct host_root **ret, const char *dir, struct error *err);
 int host_root_open_text(struct host_root **ret, const char *file, struct error *err);
-/* Takes the text itself (for tests and fuzzers); name is for errors. */
+/* Takes the text itself (for tests and fuzzers), in either format; name is for errors. */
 int host_root_parse_text(struct host_root **ret, const char *text, size_t len, const char *name,
 			 struct error *err);
 struct host_root *host_root_close(struct host_root *r); /* NULL is fine; returns NULL */
@@ -69,22 +70,24 @@ struct host_config {
 	struct host_root *root; /* borrowed */
 	int               fd;   /* of a directory root; -1 */
 	const void       *text; /* of a text root; borrowed */
+	struct config_note *note; /* owned; NULL unless recording */
 	uint16_t          at, len; /* the bytes read last */
 	uint8_t           bytes[16];
 };
 int  host_config_open(struct host_config *ret, struct host_root *r, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 int  host_config_dword(struct host_config *c, uint16_t off, uint32_t *ret); /* -ENODATA beyond what can be read */
-int  host_config_all(struct host_config *c, uint8_t buf[4096], size_t *len); /* for dumps */
 void host_config_close(struct host_config *c);
 
 /* Writes value in one write(2). For act/ only. -EROFS on a text host. */
 int host_write(struct host_root *r, const char *value, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* While a recorder is set, everything that is read through r is remembered; host_record_text() renders
- * it as a text host, sorted. Config spaces are then read whole, so that a dump holds all of them. */
-int   host_record_start(struct host_root *r, struct error *err);
-char *host_record_text(struct host_root *r, const char *comment); /* NULL: no memory; the caller frees */
+/* While a recorder is set, everything that is read through r is remembered, also that it could not be read. Of a
+ * config space that is the standard header and the dwords that were asked for. */
+struct text_host;
+int               host_record_start(struct host_root *r, struct error *err);
+struct text_host *host_record_end(struct host_root *r, struct error *err); /* the caller frees; NULL: no memory */
+const char       *host_root_comment(const struct host_root *r); /* of a text host: its head comments; else "" */
 /* For what was read from elsewhere: host/answer. */
-void  host_record(struct host_root *r, const char *path, const char *value);
+void              host_record(struct host_root *r, const char *path, const char *value);

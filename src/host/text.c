@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Parser and writer of text hosts. The parser takes foreign bytes: strict, bounded, fuzzed. */
+/* Parser of text hosts. It takes foreign bytes: strict, bounded, fuzzed. */
 #include "host/text.h"
 
 #include <ctype.h>
@@ -10,10 +10,10 @@
 
 #include "base/error.h"
 #include "base/parse.h"
-#include "base/sbuf.h"
 
-#define TEXT_BYTES_MAX 4096 /* a PCIe config space */
-#define TEXT_PATH_MAX  4096 /* PATH_MAX */
+#define TEXT_CONFIG_MAX  4096                 /* a PCIe config space */
+#define TEXT_BYTES_MAX   (512u * 1024 * 1024) /* of 131,072 functions */
+#define TEXT_ENTRIES_MAX (1u << 22)           /* 32 each of as many */
 
 struct parser {
 	struct text_host *host;
@@ -29,11 +29,6 @@ static int bad(struct parser *p, const char *what)
 	return error_set(p->err, -EINVAL, "%s:%zu: %s", p->name, p->line, what);
 }
 
-struct text_host *text_host_new(void)
-{
-	return calloc(1, sizeof(struct text_host));
-}
-
 struct text_host *text_host_free(struct text_host *t)
 {
 	if (t) {
@@ -42,21 +37,6 @@ struct text_host *text_host_free(struct text_host *t)
 		free(t);
 	}
 	return NULL;
-}
-
-static struct text_entry *entry_new(struct text_host *t)
-{
-	if (t->n == t->size) {
-		size_t size = t->size ? t->size * 2 : 256;
-		struct text_entry *e = reallocarray(t->entry, size, sizeof(*e));
-
-		if (!e)
-			return NULL;
-		t->entry = e;
-		t->size = size;
-	}
-	t->entry[t->n] = (struct text_entry){ 0 };
-	return &t->entry[t->n++];
 }
 
 /* A relative path without empty, "." or ".." parts. */
@@ -98,46 +78,79 @@ static int hex_digit(char c)
 	return isdigit((unsigned char)c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/* Config space is read by dwords: of four bytes all are known or none. */
+static int know_dwords(struct parser *p, unsigned off, unsigned n, unsigned unread)
+{
+	for (unsigned i = 0; i < n; i += 4) {
+		unsigned some = unread >> i & 0xf;
+
+		if (n % 4 || (some && some != 0xf))
+			return bad(p, "of each four bytes in parts of config space, all are known or all are \"--\"");
+		if (!some)
+			p->bytes->known[(off + i) / 32] |= (uint8_t)(1u << ((off + i) / 4 % 8));
+	}
+	return 0;
+}
+
 /* " 060: 10 00 ..." into the entry that is open. */
 static int parse_row(struct parser *p, const char *s)
 {
-	unsigned off = 0, n = 0;
+	unsigned off = 0, n = 0, unread = 0;
 
 	if (!p->bytes)
 		return bad(p, "a row of bytes without \"PATH<TAB>bytes SIZE\" above it");
-	for (s++; hex_digit(*s) >= 0 && off < TEXT_BYTES_MAX; s++)
+	for (s++; hex_digit(*s) >= 0 && off < TEXT_CONFIG_MAX; s++)
 		off = off << 4 | (unsigned)hex_digit(*s);
 	if (*s++ != ':' || off % 16 || off < p->next)
 		return bad(p, "the offset of a row must be a multiple of 16, above the row before, with a colon");
 	for (; *s == ' ' && n < 16; n++, s += 2) {
 		int hi = hex_digit(*++s), lo = hi >= 0 ? hex_digit(s[1]) : -1;
 
-		if (lo < 0)
+		if (p->bytes->known && s[0] == '-' && s[1] == '-')
+			unread |= 1u << n;
+		else if (lo < 0)
 			return bad(p, "a byte must have two lower-case hex digits");
 		if (off + n >= p->bytes->len)
 			return bad(p, "the row goes beyond SIZE");
-		p->bytes->bytes[off + n] = (uint8_t)(hi << 4 | lo);
+		p->bytes->bytes[off + n] = unread >> n & 1 ? 0 : (uint8_t)(hi << 4 | lo);
 	}
 	if (*s || n == 0)
 		return bad(p, "a row has 1 to 16 bytes, each with one blank before it");
 	p->next = off + 16;
-	return 0;
+	return p->bytes->known ? know_dwords(p, off, n, unread) : 0;
 }
 
-static int open_bytes(struct parser *p, struct text_entry *e, const char *size)
+/* "bytes SIZE" or "parts SIZE". */
+static int open_bytes(struct parser *p, struct text_entry *e, const char *value)
 {
+	bool parts = *value == 'p';
 	uint64_t n = 0;
 
-	if (parse_uint(&n, size, 10, TEXT_BYTES_MAX) < 0)
+	if (parse_uint(&n, value + 6, 10, TEXT_CONFIG_MAX) < 0)
 		return bad(p, "bytes SIZE must be a number up to 4096");
+	if (parts && n % 4)
+		return bad(p, "parts SIZE must be a multiple of 4");
+	p->host->bytes += TEXT_CONFIG_MAX;
+	if (p->host->bytes > TEXT_BYTES_MAX)
+		return bad(p, "more config space than 131,072 functions have");
 	e->type = TEXT_BYTES;
 	e->len = n;
 	e->bytes = arena_array(&p->host->arena, n, 1);
-	if (!e->bytes)
+	e->known = parts ? arena_array(&p->host->arena, n / 32 + 1, 1) : NULL;
+	if (!e->bytes || (parts && !e->known))
 		return error_set(p->err, -ENOMEM, "no memory for %s", p->name);
 	p->bytes = e;
 	p->next = 0;
 	return 0;
+}
+
+static int parse_error_name(struct parser *p, struct text_entry *e, const char *name)
+{
+	e->type = TEXT_ERROR;
+	for (int n = 1; n < 134; n++) /* EHWPOISON, 133, is the last (errno.h) */
+		if (strerrorname_np(n) && strcmp(strerrorname_np(n), name) == 0)
+			e->error = n;
+	return e->error ? 0 : bad(p, "after \" ! \" there must be the name of an error, as EACCES");
 }
 
 static bool ends_with(const char *s, const char *end)
@@ -150,40 +163,64 @@ static bool ends_with(const char *s, const char *end)
 static int parse_entry(struct parser *p, char *line)
 {
 	char *tab = strchr(line, '\t'), *arrow = tab ? NULL : strstr(line, " -> ");
+	char *bang = tab || arrow ? NULL : strstr(line, " ! ");
 	size_t n = strlen(line);
 	struct text_entry *e;
 
 	p->bytes = NULL;
-	e = entry_new(p->host);
+	if (p->host->n == TEXT_ENTRIES_MAX)
+		return bad(p, "more than 4,194,304 entries");
+	e = text_host_entry(p->host);
 	if (!e)
 		return error_set(p->err, -ENOMEM, "no memory for %s", p->name);
 	e->path = line;
 	if (tab) {
 		*tab++ = '\0';
 		e->value = tab;
-	} else if (arrow) {
+	} else if (arrow && arrow[4]) {
 		*arrow = '\0';
 		e->type = TEXT_LINK;
 		e->value = arrow + 4;
+	} else if (bang) {
+		*bang = '\0';
+		if (parse_error_name(p, e, bang + 3) < 0)
+			return p->err->code;
 	} else if (line[n - 1] == '/') {
 		line[n - 1] = '\0';
 		e->type = TEXT_DIR;
 	} else {
-		return bad(p, "neither \"PATH<TAB>VALUE\", \"PATH -> TARGET\" nor \"PATH/\"");
+		return bad(p, "neither \"PATH<TAB>VALUE\", \"PATH -> TARGET\", \"PATH/\" nor \"PATH ! ERROR\"");
 	}
+	if (strstr(e->path, " -> ") || strstr(e->path, " ! "))
+		return bad(p, "a path cannot have \" -> \" or \" ! \" in it"); /* its directories would be other lines */
 	if (!path_ok(e->path) || !*e->path)
 		return bad(p, "the path must be relative, without empty, \".\" or \"..\" parts");
-	if (tab && ends_with(e->path, "/config") && strncmp(tab, "bytes ", 6) == 0)
-		return open_bytes(p, e, tab + 6);
+	if (tab && ends_with(e->path, "/config") && (strncmp(tab, "bytes ", 6) == 0 || strncmp(tab, "parts ", 6) == 0))
+		return open_bytes(p, e, tab);
 	if (tab && !unescape(tab))
 		return bad(p, "unknown escape; only \\n, \\t and \\\\ are known");
 	return 0;
+}
+
+/* The comment lines between the first line and the first entry say where a host comes from: dumps keep them. */
+static bool keep_comment(struct text_host *t, const char *text)
+{
+	const char *from = text + strcspn(text, "\n"), *to = from + (*from == '\n');
+
+	from = to;
+	while (*to == '#')
+		to += strcspn(to, "\n") + (to[strcspn(to, "\n")] == '\n');
+	t->comment = arena_printf(&t->arena, "%.*s", (int)(to - from), from);
+	return t->comment;
 }
 
 static int parse_lines(struct parser *p, char *text)
 {
 	char *line, *rest = text;
 	int r = 0;
+
+	if (!keep_comment(p->host, text))
+		return error_set(p->err, -ENOMEM, "no memory for %s", p->name);
 
 	for (line = strsep(&rest, "\n"); line && r == 0; line = strsep(&rest, "\n")) {
 		p->line++;
@@ -250,10 +287,41 @@ const struct text_entry *text_host_find(const struct text_host *t, const char *p
 	return i < t->n && strcmp(t->entry[i].path, path) == 0 ? &t->entry[i] : NULL;
 }
 
+bool text_host_has_below(const struct text_host *t, const char *path)
+{
+	size_t n = strlen(path), lo = 0, hi = t->n;
+
+	while (lo < hi) { /* as text_host_from(), of path and "/" without putting the two together */
+		size_t mid = lo + (hi - lo) / 2;
+		const char *at = t->entry[mid].path;
+		int c = strncmp(at, path, n);
+
+		if (c < 0 || (c == 0 && (unsigned char)at[n] < '/'))
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < t->n && strncmp(t->entry[lo].path, path, n) == 0 && t->entry[lo].path[n] == '/';
+}
+
+int text_host_read(const struct text_host *t, char *buf, size_t size, size_t *len, const char *path)
+{
+	const struct text_entry *e = text_host_find(t, path);
+
+	if (!e)
+		return -ENOENT;
+	if (e->type == TEXT_ERROR)
+		return -e->error;
+	if (e->type != TEXT_FILE)
+		return e->type == TEXT_DIR ? -EISDIR : -EINVAL;
+	*len = strnlen(e->value, size);
+	memcpy(buf, e->value, *len);
+	return 0;
+}
+
 int text_host_link(const struct text_host *t, char *buf, size_t size, const char *path)
 {
 	const struct text_entry *e = text_host_find(t, path);
-	size_t at;
 
 	if (e && e->type == TEXT_LINK) {
 		if (strlen(e->value) >= size)
@@ -262,124 +330,11 @@ int text_host_link(const struct text_host *t, char *buf, size_t size, const char
 		return 0;
 	}
 	if (e)
-		return -EINVAL;
-	at = text_host_from(t, path); /* a directory that only its entries show is no link either */
-	while (at < t->n && strncmp(t->entry[at].path, path, strlen(path)) == 0)
-		if (t->entry[at++].path[strlen(path)] == '/')
-			return -EINVAL;
-	return -ENOENT;
+		return e->type == TEXT_ERROR ? -e->error : -EINVAL;
+	return text_host_has_below(t, path) ? -EINVAL : -ENOENT; /* a directory that only its entries show */
 }
 
-int text_host_add(struct text_host *t, const struct text_entry *e)
+bool text_entry_knows(const struct text_entry *e, size_t off)
 {
-	struct text_entry copy = { .type = e->type, .len = e->len };
-	struct text_entry *to;
-
-	copy.path = arena_strdup(&t->arena, e->path);
-	copy.value = e->value ? arena_strdup(&t->arena, e->value) : NULL;
-	copy.bytes = e->bytes ? arena_array(&t->arena, e->len, 1) : NULL;
-	if (!copy.path || (e->value && !copy.value) || (e->bytes && !copy.bytes))
-		return -ENOMEM;
-	if (copy.bytes)
-		memcpy(copy.bytes, e->bytes, e->len);
-	to = entry_new(t);
-	if (!to)
-		return -ENOMEM;
-	*to = copy;
-	return 0;
-}
-
-/* Sorts and drops earlier duplicates; the order of adding decides, so the sort has to be stable. */
-void text_host_sort(struct text_host *t)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < t->n; i++) /* qsort is not stable: len of a non-bytes entry is free, use it */
-		if (t->entry[i].type != TEXT_BYTES)
-			t->entry[i].len = i;
-	if (t->n)
-		qsort(t->entry, t->n, sizeof(*t->entry), by_path);
-	for (size_t i = 0; i < t->n; i++) {
-		struct text_entry *last = n ? &t->entry[n - 1] : NULL;
-
-		if (!last || strcmp(last->path, t->entry[i].path) != 0)
-			t->entry[n++] = t->entry[i];
-		else if (t->entry[i].type == TEXT_BYTES || t->entry[i].len > last->len)
-			*last = t->entry[i];
-	}
-	t->n = n;
-	for (size_t i = 0; i < n; i++)
-		if (t->entry[i].type != TEXT_BYTES)
-			t->entry[i].len = 0;
-}
-
-static void render_value(struct sbuf *out, const char *s)
-{
-	for (; *s; s++) {
-		if (*s == '\n')
-			sbuf_add(out, "\\n");
-		else if (*s == '\t')
-			sbuf_add(out, "\\t");
-		else if (*s == '\\')
-			sbuf_add(out, "\\\\");
-		else
-			sbuf_add_bytes(out, s, 1);
-	}
-}
-
-static void render_bytes(struct sbuf *out, const struct text_entry *e)
-{
-	static const uint8_t zero[16];
-
-	sbuf_addf(out, "\tbytes %zu\n", e->len);
-	for (size_t off = 0; off < e->len; off += 16) {
-		size_t n = e->len - off < 16 ? e->len - off : 16;
-
-		if (memcmp(e->bytes + off, zero, n) == 0)
-			continue;
-		sbuf_addf(out, " %03zx:", off);
-		for (size_t i = 0; i < n; i++)
-			sbuf_addf(out, " %02x", e->bytes[off + i]);
-		sbuf_add(out, "\n");
-	}
-}
-
-/* Whether something lies below a directory. Its entries need not follow it: "a-b/x" sorts before "a/x". */
-static bool has_entries(const struct text_host *t, const char *path)
-{
-	char prefix[TEXT_PATH_MAX + 2];
-	size_t n = (size_t)snprintf(prefix, sizeof(prefix), "%s/", path), at;
-
-	if (n >= sizeof(prefix))
-		return false;
-	at = text_host_from(t, prefix);
-	return at < t->n && strncmp(t->entry[at].path, prefix, n) == 0;
-}
-
-char *text_host_render(struct text_host *t, const char *comment)
-{
-	struct sbuf out = { 0 };
-
-	text_host_sort(t);
-	sbuf_add(&out, TEXT_MAGIC "\n");
-	if (comment && *comment)
-		sbuf_addf(&out, "# %s\n", comment);
-	for (size_t i = 0; i < t->n; i++) {
-		const struct text_entry *e = &t->entry[i];
-
-		if (e->type == TEXT_DIR && has_entries(t, e->path))
-			continue; /* they show it */
-		sbuf_add(&out, e->path);
-		if (e->type == TEXT_BYTES) {
-			render_bytes(&out, e);
-			continue;
-		}
-		sbuf_add(&out, e->type == TEXT_FILE ? "\t" : e->type == TEXT_LINK ? " -> " : "/");
-		if (e->type == TEXT_FILE)
-			render_value(&out, e->value);
-		else if (e->type == TEXT_LINK)
-			sbuf_add(&out, e->value);
-		sbuf_add(&out, "\n");
-	}
-	return sbuf_steal(&out);
+	return off < e->len && (!e->known || e->known[off / 32] >> (off / 4 % 8) & 1);
 }

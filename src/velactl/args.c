@@ -66,6 +66,8 @@ static const struct option options[] = {
 	{ "gpu", 0, "BDF", TEXT, CTL_ROUTES, AT(gpu), NULL, NULL, "only this GPU" },
 	{ "with", 0, "acs-plan", TEXT, CTL_ROUTES, AT(with), NULL, NULL, "also what the ACS plan would change" },
 	{ "explain", 0, NULL, FLAG, CTL_ROUTES, AT(explain), NULL, NULL, "FROM TO: port by port (the same without it)" },
+	{ "anonymize", 0, NULL, FLAG, CTL_DUMP, AT(anonymize), NULL, NULL,
+	  "replace serials, addresses, GUIDs, host names" },
 	{ "no-wait", 0, NULL, FLAG, CTL_START, AT(no_wait), NULL, NULL, "do not wait for the operation" },
 	{ "timeout", 0, "SEC", SECONDS, CTL_WAIT, AT(timeout), NULL, NULL, "stop waiting after this long (default 600)" },
 	{ "root", 0, "DIR", TEXT, CTL_READ, AT(root), NULL, NULL, "read the machine below DIR, / is this one; no velad" },

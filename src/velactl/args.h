@@ -22,6 +22,7 @@ enum ctl_group {
 	CTL_WAIT = 1 << 6,   /* --timeout */
 	CTL_NAMES = 1 << 7,  /* --numeric */
 	CTL_ROUTES = 1 << 8,
+	CTL_DUMP = 1 << 9,
 };
 
 #define CTL_WORDS_MAX 8
@@ -29,7 +30,7 @@ enum ctl_group {
 struct ctl_args {
 	const char *word[CTL_WORDS_MAX]; /* what is no option, the verb first; borrowed from argv, as all below */
 	size_t      nwords;
-	bool        json, help, version, all, unfold, matrix, numeric, xml, no_wait, explain;
+	bool        json, help, version, all, unfold, matrix, numeric, xml, no_wait, explain, anonymize;
 	const char *root, *host, *conf, *socket, *file, *svg, *gpu, *with;
 	const char *dot; /* "": --dot without a FILE */
 	uint64_t    timeout; /* seconds */

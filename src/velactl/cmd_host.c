@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* velactl host and velactl dump. */
+#include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -7,8 +8,10 @@
 
 #include "base/json.h"
 #include "base/parse.h"
+#include "host/anonymize.h"
 #include "velactl/ctl.h"
 #include "velactl/doc.h"
+#include "velactl/save.h"
 #include "velactl/source.h"
 
 static void write_field(struct ctl_out *out, const char *name, const char *value)
@@ -365,14 +368,39 @@ enum ctl_exit ctl_host(struct ctl *c, char const *const *arg, size_t n)
 	return CTL_OK;
 }
 
+/* On standard error: standard output may be the dump. */
+static void tell_hidden(const struct anonymize_counts *n)
+{
+	const char *between = "velactl: replaced ";
+
+	for (int i = 0; i < ANONYMIZE_MAX_; i++) {
+		if (!n->values[i])
+			continue;
+		(void)fprintf(stderr, "%s%zu %s in %zu places", between, n->values[i],
+			      anonymize_class_text((enum anonymize_class)i), n->places[i]);
+		between = ", ";
+	}
+	(void)fputs(*between == ',' ? "\n" : "velactl: nothing had to be replaced\n", stderr);
+}
+
 enum ctl_exit ctl_dump(struct ctl *c, char const *const *arg, size_t n)
 {
-	autofree char *text = NULL;
+	const char *file = n ? arg[0] : "-";
+	struct anonymize_counts hidden;
 	struct error err = ERROR_INIT;
+	autofree char *text = NULL;
 
-	(void)arg, (void)n; /* it takes none */
-	if (ctl_source_dump(&text, c, &err) < 0)
+	if (!*file) {
+		(void)error_set(&err, -EINVAL, "dump needs a FILE, it is empty; - is standard output");
 		return ctl_fail(c, &err);
-	sbuf_add(&c->out.text, text);
+	}
+	if (ctl_source_dump(&text, c, c->args.anonymize ? &hidden : NULL, &err) < 0)
+		return ctl_fail(c, &err);
+	if (strcmp(file, "-") == 0)
+		sbuf_add(&c->out.text, text);
+	else if (ctl_save(file, text, strlen(text), &err) < 0)
+		return ctl_fail(c, &err);
+	if (c->args.anonymize)
+		tell_hidden(&hidden);
 	return CTL_OK;
 }

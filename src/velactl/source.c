@@ -8,6 +8,7 @@
 
 #include "base/auto.h"
 #include "guest/guest.h"
+#include "host/dump.h"
 #include "host/inventory.h"
 #include "plan/acs.h"
 #include "plan/plan.h"
@@ -177,7 +178,7 @@ int ctl_source_acs(json_object **ret, struct ctl *c, struct error *err)
 	return r < 0 ? r : rendered(ret, plan_acs_json(plan), err);
 }
 
-int ctl_source_dump(char **ret, struct ctl *c, struct error *err)
+int ctl_source_dump(char **ret, struct ctl *c, struct anonymize_counts *hidden, struct error *err)
 {
 	auto_(host_root_close) struct host_root *root = NULL;
 	struct host_kinds kinds = { 0 };
@@ -185,5 +186,5 @@ int ctl_source_dump(char **ret, struct ctl *c, struct error *err)
 
 	if (r == 0)
 		r = open_root(&root, c, err);
-	return r < 0 ? r : file_error(host_dump(ret, root, &kinds, err), err);
+	return r < 0 ? r : file_error(host_dump(ret, root, &kinds, hidden, err), err);
 }

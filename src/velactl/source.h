@@ -5,6 +5,7 @@
 
 #include "base/bdf.h"
 
+struct anonymize_counts;
 struct ctl;
 struct error;
 struct json_object;
@@ -19,8 +20,9 @@ int ctl_source_plan(struct json_object **ret, struct ctl *c, const struct plan_r
 int ctl_source_routes(struct json_object **ret, struct ctl *c, struct error *err);
 int ctl_source_route(struct json_object **ret, struct ctl *c, struct bdf from, struct bdf to, struct error *err);
 int ctl_source_acs(struct json_object **ret, struct ctl *c, struct error *err); /* the ACS plan */
-/* velactl dump; the caller frees. Reads this machine when neither --root nor --host is there. */
-int ctl_source_dump(char **ret, struct ctl *c, struct error *err);
+/* velactl dump; the caller frees. Reads this machine when neither --root nor --host is there. hidden: NULL
+ * without --anonymize. */
+int ctl_source_dump(char **ret, struct ctl *c, struct anonymize_counts *hidden, struct error *err);
 
 /* One call to velad; body NULL: none. *ret: the answer, the caller puts it. A problem document becomes err,
  * and is kept in c->problem. -ECONNREFUSED: no velad. */

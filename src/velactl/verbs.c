@@ -26,7 +26,7 @@ const struct ctl_verb ctl_verbs[] = {
 	{ "op show", "ID", 0, 1, 1, ctl_op_show, "how an operation goes" },
 	{ "op wait", "ID", CTL_WAIT, 1, 1, ctl_op_wait, "wait for an operation" },
 	{ "host", "", CTL_READ, 0, 0, ctl_host, "the machine in short" },
-	{ "dump", "", CTL_READ, 0, 0, ctl_dump, "all that velad reads of this machine, as a text host" },
+	{ "dump", "[FILE] [--anonymize]", CTL_READ | CTL_DUMP, 0, 1, ctl_dump, "all that velad reads of this machine, as a text host" },
 	{ "help", "[VERB]", 0, 0, 2, ctl_help, "this text, or that of one verb" },
 	{ 0 },
 };

@@ -156,7 +156,7 @@ static char *asked(enum answer_kind k)
 	assert_int_equal(host_root_open(&root, "/", &err), 0);
 	assert_int_equal(answers_init(&a, root), 0);
 	devlink_ask(&a, nic, 1);
-	text = text_host_render(a.text, NULL);
+	text = text_host_render(a.text);
 	answers_done(&a);
 	host_root_close(root);
 	return text;

@@ -3,16 +3,21 @@
 
 The reader is strict: what the C reader refuses is refused here too, with the line number.
 """
+import errno
 import os
 import re
 
 MAGIC = "# velad text host 1"
-ROW = re.compile(r" ([0-9a-f]{3}): ([0-9a-f]{2}(?: [0-9a-f]{2}){0,15})$")
+ROW = re.compile(r" ([0-9a-f]{3}): ((?:[0-9a-f]{2}|--)(?: (?:[0-9a-f]{2}|--)){0,15})$")
 ESCAPE = {"n": "\n", "t": "\t", "\\": "\\"}
 
 
 class Link(str):
     """The target of a symbolic link."""
+
+
+class Parts(bytearray):
+    """Configuration space of which only some is known; the rest stays 0."""
 
 
 class Bad(Exception):
@@ -43,11 +48,21 @@ def parse_entry(line):
             if not re.fullmatch(r"bytes [1-9][0-9]{0,3}", value):
                 raise Bad(f"bad size {value!r}")
             return path, "bytes", bytearray(int(value[6:]))
+        if path.endswith("/config") and value.startswith("parts "):
+            if not re.fullmatch(r"parts [0-9]{1,4}", value) or int(value[6:]) % 4:
+                raise Bad(f"bad size {value!r}")
+            return path, "bytes", Parts(int(value[6:]))
         return path, "text", unescape(value)
     path, arrow, target = line.partition(" -> ")
     if arrow and target:
         check_path(path)
         return path, "link", target
+    path, bang, error = line.partition(" ! ")
+    if bang:
+        if not hasattr(errno, error):
+            raise Bad(f"unknown error {error!r}")
+        check_path(path)
+        return path, "error", error
     if not line.endswith("/"):
         raise Bad(f"neither a file, a link nor a directory: {line!r}")
     check_path(line[:-1])
@@ -59,7 +74,9 @@ def add_row(data, line):
     match = ROW.match(line)
     if not match or data is None:
         raise Bad(f"bad row {line!r}")
-    at, row = int(match[1], 16), bytes.fromhex(match[2])
+    if "--" in match[2] and not isinstance(data, Parts):
+        raise Bad(f"row {match[1]}: only parts may have --")
+    at, row = int(match[1], 16), bytes.fromhex(match[2].replace("--", "00"))
     if at % 16 or at + len(row) > len(data):
         raise Bad(f"row {match[1]} is out of place")
     data[at:at + len(row)] = row
@@ -132,6 +149,8 @@ def write(host, root):
     if os.listdir(root):
         raise Bad(f"{root} is not empty")
     for path, (kind, value) in host.items():
+        if kind == "error":  # no tree of plain files can have it
+            continue
         full = os.path.join(root, path)
         os.makedirs(full if kind == "dir" else os.path.dirname(full), exist_ok=True)
         if kind == "link":

@@ -68,8 +68,11 @@ static void add_driver(struct sim *s, const char *name)
 
 static void load_entry(struct sim *s, const struct text_entry *e)
 {
-	struct node *n = node_add(s, e->type, e->value, "%s", e->path);
+	struct node *n;
 
+	if (e->type == TEXT_ERROR) /* faults are asked for in .hostsim/fault */
+		return;
+	n = node_add(s, e->type, e->value, "%s", e->path);
 	if (e->type == TEXT_BYTES) {
 		n->len = e->len;
 		memcpy(n->bytes, e->bytes, e->len);

@@ -218,5 +218,5 @@ char *sim_state(struct sim *s, const struct node *n)
 	auto_(text_host_free) struct text_host *t = text_host_new();
 
 	(void)n;
-	return t && record(s, t, s->root) == 0 ? text_host_render(t, NULL) : NULL;
+	return t && record(s, t, s->root) == 0 ? text_host_render(t) : NULL;
 }

@@ -165,9 +165,17 @@ gives 0 '^domain +b +absent +running$' plan b --file "$dir/req.json" --host "$ho
 check 'a request from standard input' eval '"$velactl" plan -f - --host "$host" <"$dir/req.json" | grep -q "^fits: 2 GPUs"'
 run dump --host "$host"
 cp "$dir/out" "$dir/dump.txt"
+run dump --host "$dir/dump.txt" "$dir/again.txt"
+check 'dump FILE: a dump of a dump is the same text' eval '[[ $rc == 0 && ! -s $dir/out ]] && cmp "$dir/dump.txt" "$dir/again.txt"'
+run dump --host "$host" --anonymize -
+check 'dump --anonymize tells what it replaced' eval '[[ $rc == 0 ]] && ! grep -q vg0-root "$dir/out" &&
+	grep -q "^velactl: replaced [0-9]* MAC addresses in .*boot arguments and descriptions in [0-9]* places$" "$dir/err"'
+says 2 'dump needs a FILE, it is empty; - is standard output' dump --host "$host" ''
+says 1 "cannot write $dir/no/dump.txt: No such file or directory" dump --host "$host" "$dir/no/dump.txt"
+says 2 'topo has no option --anonymize; see velactl help topo' topo --anonymize --host "$host"
 "$velactl" -o json topo --host "$host" >"$dir/a"
 "$velactl" -o json topo --host "$dir/dump.txt" >"$dir/b"
-check 'a dump of a dump is the same host' cmp "$dir/a" "$dir/b"
+check 'a dump is the same host' cmp "$dir/a" "$dir/b"
 
 # ---- output
 # ---- pictures
