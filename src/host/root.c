@@ -22,6 +22,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/parse.h"
+#include "host/rdmatopo.h"
 #include "host/record.h"
 
 #define TEXT_FILE_MAX (256u * 1024 * 1024)
@@ -62,7 +63,8 @@ int host_root_parse_text(struct host_root **ret, const char *text, size_t len, c
 	if (!r)
 		return error_set(err, -ENOMEM, "no memory");
 	r->fd = -1;
-	e = text_host_parse(&r->text, text, len, name, err);
+	e = rdmatopo_is(text, len) ? rdmatopo_parse(&r->text, text, len, name, err)
+				   : text_host_parse(&r->text, text, len, name, err);
 	if (e < 0)
 		return e;
 	*ret = steal(r);

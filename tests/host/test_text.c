@@ -75,6 +75,7 @@ static void dumps_of_all_hosts_round_trip(void **state)
 
 	(void)state;
 	assert_int_equal(glob(TEST_SOURCE "/tests/hosts/*/sys.txt", 0, NULL, &found), 0);
+	assert_int_equal(glob(TEST_SOURCE "/tests/hosts/*/rdma_topo.json", GLOB_APPEND, NULL, &found), 0);
 	assert_true(found.gl_pathc >= 5);
 	for (size_t i = 0; i < found.gl_pathc; i++)
 		round_trip(found.gl_pathv[i]);

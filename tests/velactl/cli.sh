@@ -173,6 +173,8 @@ check 'dump --anonymize tells what it replaced' eval '[[ $rc == 0 ]] && ! grep -
 says 2 'dump needs a FILE, it is empty; - is standard output' dump --host "$host" ''
 says 1 "cannot write $dir/no/dump.txt: No such file or directory" dump --host "$host" "$dir/no/dump.txt"
 says 2 'topo has no option --anonymize; see velactl help topo' topo --anonymize --host "$host"
+echo '[{"realpath": "/sys/devices/pci0000:00/0000:00:01.0"}]' >"$dir/bad.json"
+says 2 "$dir/bad.json: function 0 (0000:00:01.0): config: it is missing" topo --host "$dir/bad.json"
 "$velactl" -o json topo --host "$host" >"$dir/a"
 "$velactl" -o json topo --host "$dir/dump.txt" >"$dir/b"
 check 'a dump is the same host' cmp "$dir/a" "$dir/b"
