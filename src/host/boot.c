@@ -30,7 +30,8 @@ static const struct note notes[] = {
 	{ "iommu.strict", "", "" },
 	{ "pci", "noats", "ATS off: no device can use translated requests, so none goes direct past ACS" },
 	{ "pci", "config_acs=", "ACS bits set at boot" },
-	{ "pci", "disable_acs_redir=", "peer-to-peer requests are not redirected at these ports, which joins IOMMU groups" },
+	{ "pci",
+	  "disable_acs_redir=", "peer-to-peer requests are not redirected at these ports, which joins IOMMU groups" },
 	{ "pci", "realloc", "the kernel moves BARs that firmware placed badly" },
 	{ "pci", "noaer", "PCIe errors are not reported" },
 	{ "pci", "pcie_bus_perf", "payload size as large as each path allows" },
@@ -53,9 +54,9 @@ static const struct note notes[] = {
 struct decoder {
 	struct inventory *inv;
 	struct host_boot *boot;
-	size_t            size;      /* of boot->option */
-	uint64_t          page_size; /* hugepagesz= so far; 0: the default size */
-	int               r;
+	size_t size;        /* of boot->option */
+	uint64_t page_size; /* hugepagesz= so far; 0: the default size */
+	int r;
 };
 
 static bool same_name(const char *a, const char *b)
@@ -72,8 +73,8 @@ static const struct note *note_find(const char *name, const char *item)
 		size_t n = strlen(notes[i].value);
 
 		if (same_name(notes[i].name, name) &&
-		    (n == 0 || (notes[i].value[n - 1] == '=' ? strncmp(notes[i].value, item, n) == 0 :
-							       strcmp(notes[i].value, item) == 0)))
+		    (n == 0 || (notes[i].value[n - 1] == '=' ? strncmp(notes[i].value, item, n) == 0
+							     : strcmp(notes[i].value, item) == 0)))
 			return &notes[i];
 	}
 	return NULL;
@@ -99,9 +100,9 @@ static void add_option(struct decoder *d, const char *name, const char *item)
 		b->option = o;
 		d->size = size;
 	}
-	b->option[b->noptions++] = (struct host_option){
-		.text = arena_printf(&d->inv->arena, "%s%s%s", name, *item ? "=" : "", item), .note = note->note
-	};
+	b->option[b->noptions++] =
+		(struct host_option){ .text = arena_printf(&d->inv->arena, "%s%s%s", name, *item ? "=" : "", item),
+				      .note = note->note };
 	if (!b->option[b->noptions - 1].text)
 		d->r = -ENOMEM;
 }
@@ -224,13 +225,15 @@ static int findings(struct inventory *inv)
 	int r = 0;
 
 	if (b->acs_override)
-		r = host_finding_add(inv, "boot.acs-override", BDF_NONE,
-				     "the kernel was booted with pcie_acs_override: IOMMU groups claim an isolation that the "
-				     "hardware does not give; boot without it");
+		r = host_finding_add(
+			inv, "boot.acs-override", BDF_NONE,
+			"the kernel was booted with pcie_acs_override: IOMMU groups claim an isolation that the "
+			"hardware does not give; boot without it");
 	if (r == 0 && b->intel_iommu_on && inv->iommu_known && !inv->iommu_units &&
 	    strcmp(inv->cpu_vendor, "GenuineIntel") == 0)
-		r = host_finding_add(inv, "boot.iommu-missing", BDF_NONE,
-				     "intel_iommu=on, and yet the kernel has no IOMMU: switch VT-d on in the firmware's setup");
+		r = host_finding_add(
+			inv, "boot.iommu-missing", BDF_NONE,
+			"intel_iommu=on, and yet the kernel has no IOMMU: switch VT-d on in the firmware's setup");
 	return r;
 }
 

@@ -13,7 +13,7 @@ struct cpu_reader {
 	struct inventory *inv;
 	struct host_root *root;
 	struct host_cpus *cpus;
-	bool              broken, missing;
+	bool broken, missing;
 };
 
 /* New name first (Linux 5.3, topology/core_cpus_list), then the old one. */
@@ -121,8 +121,9 @@ int host_cpu_read(struct inventory *inv, struct host_root *root)
 	int r = host_read(root, text, sizeof(text), CPU_DIR "/online");
 
 	if (r < 0)
-		return r == -ENOENT ? 0 :
-				      host_finding_add(inv, "cpu.unknown", BDF_NONE, "cannot read which CPUs are online");
+		return r == -ENOENT
+			       ? 0
+			       : host_finding_add(inv, "cpu.unknown", BDF_NONE, "cannot read which CPUs are online");
 	if (cpuset_parse(&cpus->online, text) < 0 || !(n = cpuset_count(&cpus->online)))
 		return host_finding_add(inv, "cpu.unknown", BDF_NONE, "the list of online CPUs is no CPU list");
 	cpus->online_known = true;
@@ -135,8 +136,8 @@ int host_cpu_read(struct inventory *inv, struct host_root *root)
 		read_cores(&rd);
 	if (rd.broken || rd.missing)
 		cpus->npackages = cpus->ncores = 0;
-	return !rd.broken ? 0 :
-			    host_finding_add(inv, "cpu.topology-broken", BDF_NONE,
+	return !rd.broken ? 0
+			  : host_finding_add(inv, "cpu.topology-broken", BDF_NONE,
 					     "the kernel's lists of sockets and cores contradict each other, so which "
 					     "CPUs share a core is unknown");
 }

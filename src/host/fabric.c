@@ -75,12 +75,14 @@ static int read_config(struct inventory *inv, struct host_root *root)
 	f->command_socket_there = is_there(root, f->command_socket);
 	if (f->mode < 0)
 		return host_finding_add(inv, "fabric.mode-unknown", BDF_NONE,
-					"/" CONFIG " has no FABRIC_MODE of 0, 1 or 2: set it and restart nvidia-fabricmanager");
+					"/" CONFIG
+					" has no FABRIC_MODE of 0, 1 or 2: set it and restart nvidia-fabricmanager");
 	if (f->mode > 0 && f->command_socket_there == 0)
-		return host_finding_add(inv, "fabric.socket-missing", BDF_NONE,
-					"Fabric Manager is set up with FABRIC_MODE=%d, but its socket %s is not there, so no "
-					"partition can be activated: systemctl status nvidia-fabricmanager",
-					f->mode, f->command_socket);
+		return host_finding_add(
+			inv, "fabric.socket-missing", BDF_NONE,
+			"Fabric Manager is set up with FABRIC_MODE=%d, but its socket %s is not there, so no "
+			"partition can be activated: systemctl status nvidia-fabricmanager",
+			f->mode, f->command_socket);
 	return 0;
 }
 
@@ -88,9 +90,10 @@ static int read_config(struct inventory *inv, struct host_root *root)
 
 void fmpm_ask(struct answers *a, const char *tool, const char *socket)
 {
+	char list[] = "-l", by_socket[] = "--unix-domain-socket";
 	/* execve(2) does not write to them, its prototype only cannot say so */
-	char *const argv[] = { (char *)(uintptr_t)tool, (char[]){ "-l" }, *socket ? (char[]){ "--unix-domain-socket" } : NULL,
-			       (char *)(uintptr_t)socket, NULL };
+	char *const argv[] = { (char *)(uintptr_t)tool, list, *socket ? by_socket : NULL, (char *)(uintptr_t)socket,
+			       NULL };
 	autofree char *text = NULL;
 
 	if (child_output(&text, argv, ANSWER_MAX, ANSWER_MS) == 0)
@@ -115,9 +118,9 @@ static json_object *get_array(json_object *o, const char *key)
 	json_object *v;
 
 	return json_object_is_type(o, json_type_object) && json_object_object_get_ex(o, key, &v) &&
-			       json_object_is_type(v, json_type_array) ?
-		       v :
-		       NULL;
+			       json_object_is_type(v, json_type_array)
+		       ? v
+		       : NULL;
 }
 
 /* NVML writes "00000000:17:00.0"; "" where Fabric Manager does not see the GPU. */

@@ -11,7 +11,7 @@
 
 static const struct {
 	const char *name;
-	bool        version; /* out-of-tree drivers have one, and it matters */
+	bool version; /* out-of-tree drivers have one, and it matters */
 	const char *param[PARAMS_MAX];
 } wanted[] = {
 	{ "vfio", false, { "enable_unsafe_noiommu_mode" } },
@@ -66,13 +66,15 @@ static int findings(struct inventory *inv, const struct host_module *m)
 	int r = 0;
 
 	if (strcmp(m->name, "vfio_iommu_type1") == 0 && is_yes(m, "allow_unsafe_interrupts"))
-		r = host_finding_add(inv, "vfio.unsafe-interrupts", BDF_NONE,
-				     "vfio_iommu_type1.allow_unsafe_interrupts is on: a guest's device can forge interrupts "
-				     "of the host; switch it off, and interrupt remapping on in the firmware's setup");
+		r = host_finding_add(
+			inv, "vfio.unsafe-interrupts", BDF_NONE,
+			"vfio_iommu_type1.allow_unsafe_interrupts is on: a guest's device can forge interrupts "
+			"of the host; switch it off, and interrupt remapping on in the firmware's setup");
 	if (r == 0 && strcmp(m->name, "vfio") == 0 && is_yes(m, "enable_unsafe_noiommu_mode"))
-		r = host_finding_add(inv, "vfio.no-iommu", BDF_NONE,
-				     "vfio.enable_unsafe_noiommu_mode is on: devices can be used without an IOMMU, free to "
-				     "write to any memory; switch it off");
+		r = host_finding_add(
+			inv, "vfio.no-iommu", BDF_NONE,
+			"vfio.enable_unsafe_noiommu_mode is on: devices can be used without an IOMMU, free to "
+			"write to any memory; switch it off");
 	return r;
 }
 

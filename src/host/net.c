@@ -17,8 +17,8 @@
 struct net_reader {
 	struct inventory *inv;
 	struct host_root *root;
-	struct answers   *answers;
-	char              dir[HOST_PATH_MAX]; /* the function's */
+	struct answers *answers;
+	char dir[HOST_PATH_MAX]; /* the function's */
 };
 
 /* ---- the network stack ---------------------------------------------------------------------------- */
@@ -62,9 +62,9 @@ static const char *answer_text(struct net_reader *rd, const char *dir, const cha
 {
 	char *text = NULL;
 
-	return answer_read(rd->answers, &text, &rd->inv->arena, "answers/%s/%s/%s", dir, of, name) == 0 ?
-		       host_text(rd->inv, text) :
-		       "";
+	return answer_read(rd->answers, &text, &rd->inv->arena, "answers/%s/%s/%s", dir, of, name) == 0
+		       ? host_text(rd->inv, text)
+		       : "";
 }
 
 /* Chassis and port id are mandatory (IEEE 802.1AB 8.2): without the first nobody was heard. */
@@ -117,7 +117,8 @@ static int read_netdevs(struct net_reader *rd, struct host_nic *nic)
 	if (!nic->netdev)
 		return -ENOMEM;
 	for (size_t i = 0; i < names.n && r == 0; i++) {
-		const char *name = host_text(rd->inv, names.name[i]), *port_name = net_text(rd, names.name[i], "phys_port_name");
+		const char *name = host_text(rd->inv, names.name[i]),
+			   *port_name = net_text(rd, names.name[i], "phys_port_name");
 
 		if (!*name)
 			continue;

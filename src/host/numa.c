@@ -72,14 +72,15 @@ static int read_pools(struct inventory *inv, struct host_node *n, struct host_ro
 
 		if (!p.page_size)
 			continue;
-		if (host_read_uint(root, &p.total, 10, UINT64_MAX / p.page_size, NODE_DIR "/node%d/hugepages/%s/nr_hugepages",
-				   n->id, name) == 0 &&
+		if (host_read_uint(root, &p.total, 10, UINT64_MAX / p.page_size,
+				   NODE_DIR "/node%d/hugepages/%s/nr_hugepages", n->id, name) == 0 &&
 		    host_read_uint(root, &p.free, 10, p.total, NODE_DIR "/node%d/hugepages/%s/free_hugepages", n->id,
 				   name) == 0)
 			n->pool[n->npools++] = p;
 		else
 			r = host_finding_add(inv, "numa.hugepages-unreadable", BDF_NONE,
-					     "cannot read the %s of NUMA node %d, or the numbers make no sense", name, n->id);
+					     "cannot read the %s of NUMA node %d, or the numbers make no sense", name,
+					     n->id);
 	}
 	return r;
 }
@@ -106,7 +107,8 @@ static int read_distance(struct inventory *inv, struct host_node *n, struct host
 		return 0;
 	memset(n->distance, 0, sizeof(n->distance));
 	return host_finding_add(inv, "numa.distance-broken", BDF_NONE,
-				"the distances of NUMA node %d are not one number for each of %zu nodes", n->id, inv->nnodes);
+				"the distances of NUMA node %d are not one number for each of %zu nodes", n->id,
+				inv->nnodes);
 }
 
 static int read_node(struct inventory *inv, struct host_node *n, struct host_root *root)
@@ -117,7 +119,8 @@ static int read_node(struct inventory *inv, struct host_node *n, struct host_roo
 	if (host_read(root, text, sizeof(text), NODE_DIR "/node%d/cpulist", n->id) < 0 ||
 	    cpuset_parse(&n->cpus, text) < 0) {
 		n->cpus = (struct cpuset){ 0 };
-		if (host_finding_add(inv, "numa.cpus-unknown", BDF_NONE, "cannot read the CPUs of NUMA node %d", n->id) < 0)
+		if (host_finding_add(inv, "numa.cpus-unknown", BDF_NONE, "cannot read the CPUs of NUMA node %d",
+				     n->id) < 0)
 			return -ENOMEM;
 	}
 	read_memory(n, root);

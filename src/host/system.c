@@ -19,8 +19,11 @@ static bool text_ok(const char *text)
 	while (*s) {
 		static const struct {
 			unsigned char mask, is, more;
-			uint32_t      least;
-		} forms[] = { { 0x80, 0, 0, 0x20 }, { 0xe0, 0xc0, 1, 0xa0 }, { 0xf0, 0xe0, 2, 0x800 }, { 0xf8, 0xf0, 3, 0x10000 } };
+			uint32_t least;
+		} forms[] = { { 0x80, 0, 0, 0x20 },
+			      { 0xe0, 0xc0, 1, 0xa0 },
+			      { 0xf0, 0xe0, 2, 0x800 },
+			      { 0xf8, 0xf0, 3, 0x10000 } };
 		size_t f = 0;
 		uint32_t c;
 
@@ -122,8 +125,8 @@ static int read_reserves(struct inventory *inv, struct host_root *root)
 	for (size_t i = 0; i < names.n; i++) {
 		struct host_reserve r = { .page_size = host_pool_size(names.name[i]) };
 
-		if (r.page_size && host_read_uint(root, &r.reserved, 10, UINT64_MAX, "sys/kernel/mm/hugepages/%s/resv_hugepages",
-						  names.name[i]) == 0)
+		if (r.page_size && host_read_uint(root, &r.reserved, 10, UINT64_MAX,
+						  "sys/kernel/mm/hugepages/%s/resv_hugepages", names.name[i]) == 0)
 			s->reserve[s->nreserves++] = r;
 	}
 	return 0;

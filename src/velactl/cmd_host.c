@@ -135,7 +135,8 @@ static void write_netdev(struct ctl_out *out, json_object *n)
 	int64_t mtu = ctl_doc_int(n, "mtu", 0), speed = ctl_doc_int(n, "speed_mbps", 0);
 	struct ctl_out line = { 0 };
 
-	sbuf_addf(&line.text, "%s %s", ctl_doc_text(n, "name"), *ctl_doc_text(n, "state") ? ctl_doc_text(n, "state") : "state ?");
+	sbuf_addf(&line.text, "%s %s", ctl_doc_text(n, "name"),
+		  *ctl_doc_text(n, "state") ? ctl_doc_text(n, "state") : "state ?");
 	if (carrier && !json_object_get_boolean(carrier))
 		sbuf_add(&line.text, ", no carrier");
 	if (speed)
@@ -176,7 +177,8 @@ static void write_rdma(struct ctl_out *out, json_object *dev)
 
 static void write_nic(struct ctl_out *out, json_object *nic)
 {
-	json_object *netdevs = ctl_doc_list(nic, "netdevs"), *rdma = ctl_doc_list(nic, "rdma"), *fw = ctl_doc_get(nic, "firmware");
+	json_object *netdevs = ctl_doc_list(nic, "netdevs"), *rdma = ctl_doc_list(nic, "rdma"),
+		    *fw = ctl_doc_get(nic, "firmware");
 	json_object *dev = ctl_doc_count(rdma) ? json_object_array_get_idx(rdma, 0) : NULL;
 	const char *running = ctl_doc_text(fw, "running"), *stored = ctl_doc_text(fw, "stored");
 	int64_t representors = ctl_doc_int(nic, "representors", 0);
@@ -239,7 +241,8 @@ static void write_partitions(struct ctl_out *out, json_object *partitions)
 		sbuf_addf(&line.text, "partition %" PRId64 " %s, module%s", ctl_doc_int(o, "id", -1),
 			  ctl_doc_bool(o, "active") ? "active" : "idle", ctl_doc_count(gpus) == 1 ? "" : "s");
 		for (size_t i = 0; i < ctl_doc_count(gpus); i++)
-			sbuf_addf(&line.text, " %" PRId64, ctl_doc_int(json_object_array_get_idx(gpus, i), "module", -1));
+			sbuf_addf(&line.text, " %" PRId64,
+				  ctl_doc_int(json_object_array_get_idx(gpus, i), "module", -1));
 		end_line(out, "", &line);
 	}
 }
@@ -292,8 +295,9 @@ static void write_reserves(struct ctl_out *out, json_object *sizes)
 		json_object *o = json_object_array_get_idx(sizes, i);
 
 		if (ctl_doc_int(o, "reserved", 0) > 0)
-			sbuf_addf(&line.text, "%s%" PRId64 " free %s pages are promised already", line.text.len ? ", " : "",
-				  ctl_doc_int(o, "reserved", 0), size_text(size, (uint64_t)ctl_doc_int(o, "size", 0)));
+			sbuf_addf(&line.text, "%s%" PRId64 " free %s pages are promised already",
+				  line.text.len ? ", " : "", ctl_doc_int(o, "reserved", 0),
+				  size_text(size, (uint64_t)ctl_doc_int(o, "size", 0)));
 	}
 	if (line.text.len)
 		end_line(out, "hugepages", &line);
@@ -305,9 +309,11 @@ static void write_counts(struct ctl_out *out, json_object *counts)
 
 	if (!json_object_is_type(counts, json_type_object))
 		return;
-	json_object_object_foreach(counts, kind, n)
+	json_object_object_foreach(counts, kind, n) {
 		if (json_object_get_int64(n) > 0)
-			sbuf_addf(&line.text, "%s%" PRId64 " %s", line.text.len ? ", " : "", json_object_get_int64(n), kind);
+			sbuf_addf(&line.text, "%s%" PRId64 " %s", line.text.len ? ", " : "", json_object_get_int64(n),
+				  kind);
+	}
 	write_field(out, "functions", line.text.text ? line.text.text : "none");
 	sbuf_done(&line.text);
 }
@@ -348,8 +354,10 @@ static void write_host(struct ctl_out *out, json_object *host)
 	for (size_t i = 0; i < ctl_doc_count(nics); i++)
 		write_nic(out, json_object_array_get_idx(nics, i));
 	write_fabric(out, ctl_doc_get(host, "fabric"));
-	sbuf_addf(&out->text, "cost      %" PRId64 " functions read with %" PRId64 " system calls, %" PRId64 " config dwords\n",
-		  ctl_doc_int(cost, "functions", 0), ctl_doc_int(cost, "syscalls", 0), ctl_doc_int(cost, "config_dwords", 0));
+	sbuf_addf(&out->text,
+		  "cost      %" PRId64 " functions read with %" PRId64 " system calls, %" PRId64 " config dwords\n",
+		  ctl_doc_int(cost, "functions", 0), ctl_doc_int(cost, "syscalls", 0),
+		  ctl_doc_int(cost, "config_dwords", 0));
 	ctl_findings_write(out, host);
 }
 
