@@ -213,10 +213,10 @@ static bool platform_known(const struct walk *w, uint32_t port)
 	static const char *const xeons[] = { "Platinum", "Gold", "Silver", "Bronze", "Xeon(R) 6", "Max 9" };
 	const char *model = topo_inventory(w->t)->cpu_model;
 
-	if (facts_of(w, port)->vendor == NVIDIA || strstr(model, "EPYC"))
+	if (facts_of(w, port)->vendor == NVIDIA || strstr(model, "EPYC") || strstr(model, "Ryzen"))
 		return true;
-	for (size_t i = 0; i < ARRAY_SIZE(xeons); i++)
-		if (strstr(model, "Xeon(R)") && strstr(model, xeons[i]))
+	for (size_t i = 0; i < ARRAY_SIZE(xeons); i++) /* Emerald Rapids says INTEL(R) XEON(R) PLATINUM */
+		if (strcasestr(model, "Xeon(R)") && strcasestr(model, xeons[i]))
 			return true;
 	return false;
 }
