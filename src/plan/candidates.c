@@ -63,9 +63,25 @@ static bool on_node(struct place *p, const struct host_function *fn)
 	/* one node only: firmware without SRAT says -1, and there is no other */
 	if (want < 0 || fn->facts->numa_node == want || (fn->facts->numa_node < 0 && topo_inventory(p->in->topo)->nnodes == 1))
 		return true;
-	place_reason(p->plan, "numa.node", fn->bdf, "the node that the request names", "it is on NUMA node %d",
-		     fn->facts->numa_node);
+	if (fn->facts->numa_node < 0)
+		place_reason(p->plan, "numa.node", fn->bdf, "the node that the request names", "its NUMA node is unknown");
+	else
+		place_reason(p->plan, "numa.node", fn->bdf, "the node that the request names", "it is on NUMA node %d",
+			     fn->facts->numa_node);
 	return false;
+}
+
+/* Its driver takes its VFs away when it goes, whoever holds them (pci_disable_sriov()). */
+static bool gpu_usable(struct place *p, const struct host_function *fn)
+{
+	if (!usable(p, fn, "it"))
+		return false;
+	if (fn->facts->numvfs_known && fn->facts->numvfs) {
+		place_reason(p->plan, "gpu.has-vfs", fn->bdf, "a GPU without VFs (0 in its sriov_numvfs)",
+			     "%u of its VFs %s on", fn->facts->numvfs, fn->facts->numvfs == 1 ? "is" : "are");
+		return false;
+	}
+	return true;
 }
 
 static int add_gpus(struct place *p, struct error *err)
@@ -75,7 +91,7 @@ static int add_gpus(struct place *p, struct error *err)
 	for (uint32_t i = 0; i < inv->nfn; i++) {
 		const struct host_function *fn = &inv->fn[i];
 
-		if (fn->facts->kind != HOST_GPU || !on_node(p, fn) || !usable(p, fn, "it"))
+		if (fn->facts->kind != HOST_GPU || !on_node(p, fn) || !gpu_usable(p, fn))
 			continue;
 		if (fn->facts->numa_node < 0 && inv->nnodes > 1) {
 			place_reason(p->plan, "numa.unknown", fn->bdf,
@@ -191,9 +207,13 @@ static void check_required(struct place *p)
 
 int place_candidates(struct place *p, struct error *err)
 {
-	int r = add_gpus(p, err);
+	const struct plan_request *req = p->in->request;
+	int r = 0;
 
-	if (r == 0)
+	/* what nobody asked for needs no reasons */
+	if (req->gpus || req->nrequire)
+		r = add_gpus(p, err);
+	if (r == 0 && (req->vfs || req->vfs_per_gpu || req->nrequire))
 		r = add_nics(p, err);
 	if (r < 0)
 		return r;
