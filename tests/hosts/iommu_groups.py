@@ -2,12 +2,13 @@
 """What Linux does with an IOMMU: the ACS default, and the IOMMU groups that follow from it.
 
 Written after drivers/iommu/iommu.c, drivers/pci/pci.c and drivers/pci/search.c; the functions
-name their models. A function ("fn") is anything with bdf, parent, kind, multifunction, acs_cap
-(None: no capability), acs_ctl and group. Device quirks and DMA alias quirks are left out.
+name their models. A function ("fn") is anything with bdf, parent, kind, vendor, device, multifunction,
+acs_cap (None: no capability), acs_ctl and group. DMA alias quirks are left out, and most device quirks.
+What it derives from the 226 functions that hpe-gen9-sriov was taken from is what that kernel had made.
 """
 
 # PCI Express device/port types, PCI Express Capabilities Register bits 7:4
-ENDPOINT, ROOT_PORT, UPSTREAM, DOWNSTREAM, PCI_BRIDGE = 0, 4, 5, 6, 7
+ENDPOINT, LEGACY, ROOT_PORT, UPSTREAM, DOWNSTREAM, PCI_BRIDGE, RC_ENDPOINT = 0, 1, 4, 5, 6, 7, 9
 
 # ACS Capability and Control bits
 SV, TB, RR, CR, UF, EC, DT = (1 << n for n in range(7))
@@ -26,13 +27,26 @@ def acs_enabled(fn):
 
     Conventional functions and PCIe-to-PCI bridges never do. Root and downstream ports do if
     pci_acs_flags_enabled(). Any other function needs that only if it is one of several in its
-    device: a single one has no peer to reach, so it does. Device quirks are left out.
+    device: a single one has no peer to reach, so it does.
     """
+    if quirk_isolates(fn):
+        return True
     if fn.kind in (None, PCI_BRIDGE):
         return False
     if fn.kind not in (ROOT_PORT, DOWNSTREAM) and not fn.multifunction:
         return True
     return acs_flags_enabled(fn)
+
+
+def quirk_isolates(fn):
+    """pci_dev_specific_acs_enabled(), drivers/pci/quirks.c, as far as the hosts here have the devices.
+
+    Intel's root complex integrated endpoints (pci_quirk_rciep_acs()), functions of the 82599
+    (pci_quirk_mf_endpoint_acs()), root ports of the Wellsburg PCH (pci_quirk_intel_pch_acs()).
+    """
+    if fn.vendor != 0x8086:
+        return False
+    return fn.kind == RC_ENDPOINT or fn.device == 0x10FB or 0x8D10 <= fn.device <= 0x8D1F
 
 
 def acs_flags_enabled(fn):
@@ -92,9 +106,9 @@ def existing_group(fn, fns):
 def make_groups(fns):
     """Give every function its IOMMU group as drivers/iommu/iommu.c would.
 
-    iommu_group_get_for_dev() runs once per function in the order of discovery, which on this
-machine is BDF order, and numbers count up from 0. Functions that are not in the list would
-    have groups too, so a real machine has other numbers.
+    iommu_group_get_for_dev() runs once per function in the order of discovery, which is that of
+    the numbers, VFs last; groups count up from 0. Functions that are not in the list would have
+    groups too, so a real machine has other numbers.
     """
     count = 0
     for fn in fns:
