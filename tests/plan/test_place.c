@@ -249,6 +249,12 @@ static void refusals_name_the_rule(void **state)
 		{ "xe9680", "{\"gpus\":1,\"vfs_per_gpu\":1,\"max_path\":\"PIX\",\"require\":[\"0000:4c:00.0\"],"
 			    "\"exclude\":[\"0000:4d:00.1\",\"0000:4d:00.2\",\"0000:4d:00.3\",\"0000:4d:00.4\","
 			    "\"0000:4d:00.5\",\"0000:4d:00.6\",\"0000:4d:00.7\",\"0000:4d:01.0\"]}", NULL, "nic.no-free-vf" },
+		{ "hpe-gen9-sriov", "{\"gpus\":1}", NULL, "gpu.has-vfs" },
+		{ "gb200-oci-4gpu", "{\"gpus\":1}", NULL, "group.shared" },
+		{ "snc4", "{\"numa_node\":8}", NULL, "cpus.short" },
+		{ "odd", "{\"gpus\":1,\"vfs\":1,\"max_path\":\"PIX\"}", NULL, "device.dead" },
+		{ "odd", "{\"gpus\":1,\"vfs\":1,\"max_path\":\"PIX\"}", NULL, "device.no-group" },
+		{ "odd", "{\"gpus\":1,\"vfs\":1,\"max_path\":\"PIX\"}", NULL, "nic.vfs-unknown" },
 	};
 
 	(void)state;
