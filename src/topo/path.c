@@ -205,6 +205,35 @@ static int distance(const struct inventory *inv, int a, int b)
 	return na && nb ? na->distance[nb - inv->node] : 0;
 }
 
+/* The socket that has all CPUs of a NUMA node; -1: no CPUs, several sockets (one node for a whole machine), unknown. */
+static int socket_of(const struct inventory *inv, int node)
+{
+	const struct host_node *n = host_node_find(inv, node);
+	int found = -1;
+
+	for (int cpu = n ? cpuset_next(&n->cpus, -1) : -1; cpu >= 0; cpu = cpuset_next(&n->cpus, cpu)) {
+		size_t p = 0;
+
+		while (p < inv->system.cpus.npackages && !cpuset_has(&inv->system.cpus.package[p].cpus, (unsigned)cpu))
+			p++;
+		if (p == inv->system.cpus.npackages || (found >= 0 && found != (int)p))
+			return -1;
+		found = (int)p;
+	}
+	return found;
+}
+
+static int same_socket(const struct inventory *inv, int a, int b)
+{
+	int sa, sb;
+
+	if (inv->system.cpus.npackages == 1)
+		return 1;
+	sa = socket_of(inv, a);
+	sb = socket_of(inv, b);
+	return sa < 0 || sb < 0 ? -1 : sa == sb;
+}
+
 int topo_path_walk(struct topo_walk *ret, const struct topo *t, uint32_t a, uint32_t b, struct arena *arena)
 {
 	const struct topo_node *na = topo_at(t, a), *nb = topo_at(t, b);
@@ -216,6 +245,7 @@ int topo_path_walk(struct topo_walk *ret, const struct topo *t, uint32_t a, uint
 	if (!w.hop)
 		return -ENOMEM;
 	w.distance = distance(topo_inventory(t), na->fn->facts->numa_node, nb->fn->facts->numa_node);
+	w.same_socket = same_socket(topo_inventory(t), na->fn->facts->numa_node, nb->fn->facts->numa_node);
 	if (a == b) {
 		(void)hop_add(&w, t, a);
 	} else if (same_device(t, a, b)) {

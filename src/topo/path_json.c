@@ -87,6 +87,7 @@ static void add_places(struct json_out *o, const struct topo *t, const struct to
 
 	add_same(o, "same_host_bridge", *a->root_bus && *b->root_bus, strcmp(a->root_bus, b->root_bus) == 0);
 	add_same(o, "same_numa_node", a->numa_node >= 0 && b->numa_node >= 0, a->numa_node == b->numa_node);
+	add_same(o, "same_socket", w->same_socket >= 0, w->same_socket == 1);
 	topo_add_known(o, "numa_distance", w->distance ? w->distance : -1);
 }
 

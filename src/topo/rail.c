@@ -200,8 +200,12 @@ static int nvidia_model(const struct topo *t, bool *switches)
 	return mixed ? -1 : model;
 }
 
-static int domain_of(const struct host_facts *f, int model, bool switches)
+static int domain_of(const struct topo *t, const struct host_function *fn, int model, bool switches)
 {
+	const struct host_facts *f = fn->facts;
+
+	if (f->kind == HOST_GPU && host_fabric_module(&topo_inventory(t)->system.fabric, fn->bdf) >= 0)
+		return 0;
 	if (!switches || (f->kind != HOST_NVSWITCH && f->kind != HOST_GPU))
 		return -1;
 	return f->kind == HOST_NVSWITCH || (f->vendor == NVIDIA && f->device == model) ? 0 : -1;
@@ -212,7 +216,7 @@ int topo_nvlink_domain(const struct topo *t, uint32_t i)
 	bool switches;
 	int model = nvidia_model(t, &switches);
 
-	return domain_of(topo_at(t, i)->fn->facts, model, switches);
+	return domain_of(t, topo_at(t, i)->fn, model, switches);
 }
 
 /* ---- the document ------------------------------------------------------------------------------- */
@@ -267,7 +271,7 @@ json_object *topo_gpus_json(const struct topo *t)
 		json_add_string(&g, "bdf", bdf_text(text, node->fn->bdf));
 		add_number(&g, "rail", node->rail);
 		add_nics(&g, t, i, nic, node->rail < 0 ? 0 : n);
-		add_number(&g, "nvlink_domain", domain_of(node->fn->facts, model, switches));
+		add_number(&g, "nvlink_domain", domain_of(t, node->fn, model, switches));
 		json_append_out(&o, o.obj, &g);
 	}
 	return json_finish(&o);

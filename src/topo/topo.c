@@ -160,7 +160,7 @@ static bool find_switches(struct topo *t)
 			up = t->node[up].parent;
 		t->node[i].usp = up;
 	}
-	return top;
+	return top != NULL;
 }
 
 static void settle(struct topo *t)

@@ -69,6 +69,7 @@ static void bandwidth_of_a_known_host(void **state)
 	assert_int_equal(w.distance, 10);
 	w = walk(t, test_at(t, "0000:4c:00.0"), test_at(t, "0000:9b:00.0"), &arena);
 	assert_int_equal(w.distance, 21);
+	assert_int_equal(w.same_socket, 0);
 	w = walk(t, test_at(t, "0000:1b:00.0"), test_at(t, "0000:1b:00.1"), &arena);
 	assert_int_equal(w.bandwidth, 0); /* inside a device: nobody says */
 	assert_int_equal(w.narrowest, w.n);
@@ -90,6 +91,46 @@ static void line_coding(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		assert_int_equal(topo_link_bandwidth((struct pcicap_link){ cases[i].speed, cases[i].width }), cases[i].want);
+}
+
+#define CPU(n, list) \
+	"sys/devices/system/cpu/cpu" n "/topology/physical_package_id\t" n "\n" \
+	"sys/devices/system/cpu/cpu" n "/topology/package_cpus_list\t" list "\n" \
+	"sys/devices/system/cpu/cpu" n "/topology/thread_siblings_list\t" n "\n"
+#define RCIEP(bus, node)                                                                                      \
+	"sys/bus/pci/devices/0000:" bus ":00.0 -> ../../../devices/pci0000:" bus "/0000:" bus ":00.0\n"       \
+	"sys/devices/pci0000:" bus "/0000:" bus ":00.0/uevent\tPCI_CLASS=30200\\nPCI_ID=10DE:2330\n"          \
+	"sys/devices/pci0000:" bus "/0000:" bus ":00.0/numa_node\t" node "\n"
+#define ONLINE(cpus)  "sys/devices/system/cpu/online\t" cpus "\n"
+#define NODE(n, cpus) "sys/devices/system/node/node" n "/cpulist\t" cpus "\n"
+
+/* Several NUMA nodes may be one socket, and one NUMA node several sockets. */
+static void sockets(void **state)
+{
+	static const struct {
+		const char *text;
+		int         want;
+	} cases[] = {
+		{ ONLINE("0-1") NODE("0", "0") NODE("1", "1") CPU("0", "0-1") CPU("1", "0-1"), 1 },
+		{ ONLINE("0-1") NODE("0", "0") NODE("1", "1") CPU("0", "0") CPU("1", "1"), 0 },
+		{ NODE("0", "0") NODE("1", "1"), -1 },
+		{ ONLINE("0-2") NODE("0", "0-1") NODE("1", "2") CPU("0", "0") CPU("1", "1") CPU("2", "2"), -1 },
+		{ ONLINE("0-1") NODE("0", "0") NODE("1", "") CPU("0", "0") CPU("1", "1"), -1 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct arena arena = { 0 };
+		struct sbuf text = { 0 };
+		struct topo *t;
+
+		sbuf_addf(&text, TEXT_MAGIC_LINE "%s" RCIEP("10", "0") RCIEP("20", "1"), cases[i].text);
+		t = test_topo_text(text.text);
+		assert_int_equal(walk(t, 0, 1, &arena).same_socket, cases[i].want);
+		topo_unref(t);
+		sbuf_done(&text);
+		arena_done(&arena);
+	}
 }
 
 /* ---- links that are trained down ---------------------------------------------------------------- */
@@ -396,6 +437,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hops_of_a_known_host), cmocka_unit_test(bandwidth_of_a_known_host),
 		cmocka_unit_test(line_coding),          cmocka_unit_test(trained_down),
+		cmocka_unit_test(sockets),
 		cmocka_unit_test(paths_equal_an_oracle),
 	};
 

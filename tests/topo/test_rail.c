@@ -117,6 +117,12 @@ static void nvlink_domains(void **state)
 			  FN("pci0000:10/", "0000:10:02.0", "68000", "10DE:22A3"), 0 },
 		{ TEXT_MAGIC_LINE PORT("0000:10:01.0") GPU(BELOW("0000:10:01.0"), "0000:11:00.0")
 			  FN("pci0000:10/", "0000:10:02.0", "68000", "10DE:22A3") FN("pci0000:10/", "0000:10:03.0", "30200", "10DE:26B9"), -1 },
+		/* the same, and Fabric Manager knows the first */
+		{ TEXT_MAGIC_LINE PORT("0000:10:01.0") GPU(BELOW("0000:10:01.0"), "0000:11:00.0")
+			  FN("pci0000:10/", "0000:10:02.0", "68000", "10DE:22A3") FN("pci0000:10/", "0000:10:03.0", "30200", "10DE:26B9")
+			  "usr/share/nvidia/nvswitch/fabricmanager.cfg\tFABRIC_MODE=1\n"
+			  "answers/fmpm/partitions\t{\"version\":1,\"partitionInfo\":[{\"partitionId\":1,\"isActive\":1,\"numGpus\":1,"
+			  "\"gpuInfo\":[{\"physicalId\":1,\"pciBusId\":\"00000000:11:00.0\",\"uuid\":\"\"}]}]}\n", 0 },
 	};
 	struct topo *t = test_topo_host("xe9680");
 
