@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "velactl/ctl.h"
 #include "velactl/doc.h"
+#include "velactl/matrix.h"
 #include "velactl/names.h"
 #include "velactl/source.h"
 #include "velactl/table.h"
@@ -149,22 +150,32 @@ static int write_path(struct ctl_out *out, json_object *doc, struct ctl_names *n
 	return done ? 0 : error_set(err, -ENOMEM, "no memory for a table");
 }
 
-static int parse(struct bdf *ret, const char *text, struct error *err)
+/* An address, or a label of the matrix; *topology is read for the first of those. */
+static int parse(struct bdf *ret, struct ctl *c, json_object **topology, const char *text, struct error *err)
 {
+	int r = 0;
+
 	if (bdf_parse(ret, text))
 		return 0;
-	return error_set(err, -EINVAL, "path: \"%.40s\" is not a PCI address; say 0000:4c:00.0 or 4c:00.0", text);
+	if (!*topology)
+		r = ctl_source_topology(topology, c, err);
+	if (r == 0 && ctl_matrix_find(ret, *topology, text) < 0)
+		r = error_set(err, -EINVAL, "path: \"%.40s\" is not a PCI address such as 0000:4c:00.0, and no label of velactl topo -m",
+			      text);
+	return r;
 }
 
 enum ctl_exit ctl_path(struct ctl *c, char const *const *arg, size_t n)
 {
 	auto_(ctl_names_free) struct ctl_names *names = c->args.numeric ? NULL : ctl_names_new();
+	auto_(json_object_put) json_object *topology = NULL;
 	auto_(json_object_put) json_object *doc = NULL;
 	struct error err = ERROR_INIT;
 	struct bdf a, b;
 
 	(void)n; /* 2, says the verb table */
-	if (parse(&a, arg[0], &err) < 0 || parse(&b, arg[1], &err) < 0 || ctl_source_path(&doc, c, a, b, &err) < 0)
+	if (parse(&a, c, &topology, arg[0], &err) < 0 || parse(&b, c, &topology, arg[1], &err) < 0 ||
+	    ctl_source_path(&doc, c, a, b, &err) < 0)
 		return ctl_fail(c, &err);
 	if (c->args.json)
 		ctl_out_json(&c->out, doc);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/arena.h"
 #include "base/auto.h"
@@ -321,4 +322,16 @@ int ctl_matrix_write(struct ctl_out *out, json_object *topology, bool all, struc
 	       write_all(out, &m, ctl_doc_int(matrix, "left_out", 0), names);
 	arena_done(&m.arena);
 	return done ? 0 : error_set(err, -ENOMEM, "no memory for a matrix");
+}
+
+int ctl_matrix_find(struct bdf *ret, json_object *topology, const char *label)
+{
+	struct matrix m = { 0 };
+	bool there = false;
+
+	if (collect(&m, topology, ctl_doc_list(ctl_doc_get(topology, "matrix"), "devices"), true))
+		for (size_t i = 0; i < m.n && !there; i++)
+			there = strcasecmp(m.device[i].label, label) == 0 && bdf_parse(ret, m.device[i].bdf);
+	arena_done(&m.arena);
+	return there ? 0 : -ENOENT;
 }

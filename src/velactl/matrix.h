@@ -4,6 +4,8 @@
 
 #include <stdbool.h>
 
+#include "base/bdf.h"
+
 struct ctl_names;
 struct ctl_out;
 struct error;
@@ -13,3 +15,5 @@ struct json_object;
  * all: NVSwitches too. names NULL: numbers. -EPROTO: not a topology. */
 int ctl_matrix_write(struct ctl_out *out, struct json_object *topology, bool all, struct ctl_names *names,
 		     struct error *err);
+/* The device that the matrix calls "GPU0", in any case. -ENOENT. */
+int ctl_matrix_find(struct bdf *ret, struct json_object *topology, const char *label);

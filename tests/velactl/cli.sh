@@ -159,7 +159,9 @@ run -o json path 4c:00.0 0000:bb:00.0 --host "$host"
 check 'path -o json is a path' json '(d["class"], d["from"], len(d["hops"]), d["bandwidth"]) == ("SYS", "0000:4c:00.0", 10, 63015384615)'
 gives 0 '^SYS, NUMA distance 21: at most 63.0 GB/s' path 4c:00.0 bb:00.0 --host "$host"
 says 3 'there is no function 0000:4c:00.1 on this host; velactl topo --all lists them' path 4c:00.0 4c:00.1 --host "$host"
-says 2 'path: "GPU0" is not a PCI address; say 0000:4c:00.0 or 4c:00.0' path GPU0 4c:00.1 --host "$host"
+gives 0 '^0000:19:00.0 ' path GPU0 nic11 --host "$host"
+gives 0 '^0000:dc:00.0 ' path GPU0 nic11 --host "$host"
+says 2 'path: "GPU8" is not a PCI address such as 0000:4c:00.0, and no label of velactl topo -m' path GPU8 4c:00.1 --host "$host"
 echo '{"gpus": 2, "vfs_per_gpu": 1}' >"$dir/req.json"
 gives 0 '^domain +b +absent +running$' plan b --file "$dir/req.json" --host "$host"
 check 'a request from standard input' eval '"$velactl" plan -f - --host "$host" <"$dir/req.json" | grep -q "^fits: 2 GPUs"'
