@@ -3,6 +3,7 @@
 #include "host/attr.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,34 +68,38 @@ uint8_t attr_speed(const char *text)
 {
 	for (uint8_t code = 1; code <= 6; code++) {
 		const char *name = pcicap_speed_text(code);
+		size_t n = strlen(name);
 
-		if (strncmp(text, name, strlen(name)) == 0)
+		if (strncmp(text, name, n) == 0 && (!text[n] || strcmp(text + n, " PCIe") == 0))
 			return code;
 	}
 	return 0;
 }
 
-/* "0xSTART 0xEND 0xFLAGS". */
-static bool row_parse(struct host_bar *ret, char *line)
+/* "0xSTART 0xEND 0xFLAGS". Without flags nothing is there; an end just below the start is an empty range, and
+ * one at it is what the kernel leaves of a window or BAR that has no place: no BAR has one byte (PCI 6.2.5.1). */
+static int row_parse(struct host_bar *ret, char *line)
 {
-	uint64_t v[3] = { 0 };
+	uint64_t v[3] = { 0 }, size;
 	char *word;
 	int n = 0;
 
 	while (n < 3 && (word = strsep(&line, " ")))
 		if (parse_uint(&v[n++], word, 16, UINT64_MAX) < 0)
-			return false;
-	*ret = (struct host_bar){ 0 };
-	if (n == 3 && v[2] && v[1] > v[0])
-		*ret = (struct host_bar){ .start = v[0], .size = v[1] - v[0] + 1, .flags = v[2] };
-	return n == 3;
+			return -EINVAL;
+	size = v[1] - v[0] + 1;
+	if (n < 3 || line || (v[2] && size && v[1] < v[0]))
+		return -EINVAL;
+	*ret = v[2] && size > 1 ? (struct host_bar){ .start = v[0], .size = size, .flags = v[2] } : (struct host_bar){ 0 };
+	return 0;
 }
 
-size_t attr_rows(struct host_bar *row, size_t most, char *text)
+int attr_rows(struct host_bar *row, int most, char *text)
 {
-	size_t n = 0;
+	int n = 0;
 
-	while (n < most && text && row_parse(&row[n], strsep(&text, "\n")))
-		n++;
+	while (n < most && text && *text)
+		if (row_parse(&row[n++], strsep(&text, "\n")) < 0)
+			return -EINVAL;
 	return n;
 }

@@ -10,5 +10,5 @@ bool        attr_is_root_bus(const char *part, size_t len);
 bool        attr_uevent(char out[64], const char *uevent, const char *key);
 bool        attr_uevent_pair(uint16_t *a, uint16_t *b, const char *uevent, const char *key);
 uint8_t     attr_speed(const char *text);
-/* The rows of `resource` up to the first that is none; writes into text. */
-size_t      attr_rows(struct host_bar *row, size_t most, char *text);
+/* How many rows `resource` has, of which `most` are kept; -EINVAL if one is none. Writes into text. */
+int         attr_rows(struct host_bar *row, int most, char *text);

@@ -98,6 +98,23 @@ const struct host_function *host_function_find(const struct inventory *inv, stru
 	return NULL;
 }
 
+const struct host_function *host_companion_of(const struct inventory *inv, const struct host_function *fn)
+{
+	struct bdf b = fn->bdf;
+
+	if (fn->facts->is_vf || fn->facts->kind != HOST_OTHER)
+		return NULL;
+	for (unsigned f = 0; f < 8; f++) {
+		const struct host_function *gpu;
+
+		b.devfn = (uint8_t)((b.devfn & ~7u) | f);
+		gpu = host_function_find(inv, b);
+		if (gpu && gpu->facts->kind == HOST_GPU)
+			return gpu;
+	}
+	return NULL;
+}
+
 const char *host_driver_of(const struct inventory *inv, const struct host_function *fn)
 {
 	return fn->driver < inv->ndrivers ? inv->driver[fn->driver] : "";

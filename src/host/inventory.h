@@ -18,6 +18,7 @@
 
 struct error;
 
+#define HOST_CLASS_UNKNOWN UINT32_MAX
 #define HOST_VF_UNNUMBERED UINT16_MAX /* a PF has 65,535 VFs at most */
 
 struct host_bar {
@@ -33,11 +34,15 @@ struct host_facts {
 	const char     *dir;      /* where its directory is: "sys/devices/pci0000:15" */
 	enum host_kind  kind;
 	uint16_t        vendor, device, subvendor, subdevice; /* 0 unknown */
-	uint32_t        class;
+	uint32_t        class;       /* 24 bits; HOST_CLASS_UNKNOWN */
 	int             numa_node;   /* -1 unknown */
 	const char     *driver_override; /* "" none; of a VF: not read */
-	const char     *reset_methods;   /* "flr bus"; "" none or unknown; of a VF: not read */
+	const char     *reset_methods;   /* "flr bus"; "" none; NULL unknown, and of a VF: not read */
+	const char     *power_state, *runtime_status; /* "D0", "active"; NULL unknown, or not asked */
+	int8_t          d3cold_allowed; /* -1 unknown */
+	bool            bars_known;
 	struct host_bar bar[6];      /* host_bar_of() knows a VF's */
+	const struct host_bar *vf_bar; /* of a PF: VF 0's six; NULL unknown */
 	struct pcicap   cap;         /* of a VF: not read, all unknown */
 	struct pcicap_link link_cap, link_now; /* from config, else from sysfs */
 	bool            is_vf;
@@ -115,4 +120,6 @@ const char     *host_driver_of(const struct inventory *inv, const struct host_fu
 const char     *host_function_dir(char out[HOST_PATH_MAX], const struct host_function *fn); /* returns out */
 struct host_bar host_bar_of(const struct host_function *fn, unsigned i); /* i < 6; size 0: not there */
 const struct host_function *host_function_find(const struct inventory *inv, struct bdf bdf);
+/* The GPU whose device has fn as another function (audio, USB-C): the two go together. NULL: none. */
+const struct host_function *host_companion_of(const struct inventory *inv, const struct host_function *fn);
 const struct host_node     *host_node_find(const struct inventory *inv, int id);

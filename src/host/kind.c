@@ -13,7 +13,7 @@
 
 static const char *const kind_names[HOST_KIND_MAX_] = {
 	[HOST_GPU] = "gpu",   [HOST_NVSWITCH] = "nvswitch",    [HOST_NIC] = "nic",       [HOST_VF] = "vf",
-	[HOST_NVME] = "nvme", [HOST_USP] = "usp",              [HOST_DSP] = "dsp",
+	[HOST_DATA_DIRECT] = "data-direct", [HOST_NVME] = "nvme", [HOST_USP] = "usp",              [HOST_DSP] = "dsp",
 	[HOST_ROOT_PORT] = "root-port", [HOST_BRIDGE] = "bridge", [HOST_OTHER] = "other",
 };
 
@@ -87,9 +87,9 @@ int host_kinds_add(struct host_kinds *k, const char *key, const char *patterns, 
 	int kind = host_kind_parse(key);
 	const char *p = patterns + strspn(patterns, " \t");
 
-	if (kind != HOST_GPU && kind != HOST_NVSWITCH && kind != HOST_NIC && kind != HOST_NVME)
-		return error_set(err, -EINVAL, "unknown kind \"%.40s\" in [kinds]; known are gpu, nvswitch, nic, nvme",
-				 key);
+	if (kind != HOST_GPU && kind != HOST_NVSWITCH && kind != HOST_NIC && kind != HOST_DATA_DIRECT && kind != HOST_NVME)
+		return error_set(err, -EINVAL, "unknown kind \"%.40s\" in [kinds]; known are gpu, nvswitch, nic, data-direct, "
+				 "nvme", key);
 	if (!*p)
 		forget(k, (enum host_kind)kind);
 	while (*p) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* host/kind — what a function is to velad. Which ids count as GPU, NVSwitch, NIC and NVMe is a table in
+/* host/kind — what a function is to velad. Which ids count as GPU, NVSwitch, NIC, data-direct and NVMe is a table in
  * velad.conf ([kinds]), not code; ports are known by their PCIe type, VFs by their physfn. */
 
 #include <stdbool.h>
@@ -12,6 +12,7 @@ enum host_kind {
 	HOST_NVSWITCH,
 	HOST_NIC, /* a PF of an RDMA NIC */
 	HOST_VF,  /* an SR-IOV virtual function, of whatever PF */
+	HOST_DATA_DIRECT, /* the DMA function by which a NIC reaches GPU memory without its own PF's path (mlx5) */
 	HOST_NVME,
 	HOST_USP, /* switch upstream port */
 	HOST_DSP, /* switch downstream port */
@@ -49,7 +50,7 @@ struct conf;
 struct error;
 
 /* Appends the blank-separated patterns of one conf value; an empty value forgets the kind's patterns so
- * far. key is gpu, nvswitch, nic or nvme. -EINVAL names the pattern. */
+ * far. key is gpu, nvswitch, nic, data-direct or nvme. -EINVAL names the pattern. */
 int host_kinds_add(struct host_kinds *k, const char *key, const char *patterns, struct error *err);
 /* All of a configuration's [kinds] and [host]; the error names the line. */
 int host_kinds_load(struct host_kinds *k, const struct conf *conf, struct error *err);

@@ -74,23 +74,32 @@ static int own_link(struct pci_reader *rd, char target[HOST_PATH_MAX], const cha
 			   host_link(rd->root, target, HOST_PATH_MAX, "%s/%s", rd->dir, name);
 }
 
-bool pci_linked(struct pci_reader *rd, struct bdf *ret, const char *name)
+/* What cannot be used is no reason to guess, nor to stop: it becomes a finding. Absence is the caller's. */
+static int judge(struct pci_reader *rd, int r, const char *name)
+{
+	if (r < 0 && r != -ENOENT && host_finding_add(rd->inv, "pci.attr-unreadable", rd->bdf, "cannot use its %s: %s",
+						      name, r == -ERANGE ? "the number is too big" :
+						      r == -EINVAL ? "it is not what it should be" : strerror(-r)) < 0)
+		rd->oom = true;
+	return r;
+}
+
+int pci_attr(struct pci_reader *rd, char *buf, size_t size, const char *name)
+{
+	return judge(rd, host_read(rd->root, buf, size, "%s/%s", rd->dir, name), name);
+}
+
+int pci_number(struct pci_reader *rd, uint64_t *ret, int base, uint64_t max, const char *name)
+{
+	return judge(rd, host_read_uint(rd->root, ret, base, max, "%s/%s", rd->dir, name), name);
+}
+
+int pci_linked(struct pci_reader *rd, struct bdf *ret, const char *name)
 {
 	char target[HOST_PATH_MAX];
+	int r = own_link(rd, target, name);
 
-	return own_link(rd, target, name) == 0 && bdf_parse(ret, attr_last_part(target));
-}
-
-static bool own_number(struct pci_reader *rd, uint64_t *ret, int base, uint64_t max, const char *name)
-{
-	return host_read_uint(rd->root, ret, base, max, "%s/%s", rd->dir, name) == 0;
-}
-
-static uint64_t own_hex(struct pci_reader *rd, const char *name, uint64_t max)
-{
-	uint64_t v = 0;
-
-	return own_number(rd, &v, 16, max, name) ? v : 0;
+	return judge(rd, r == 0 && !bdf_parse(ret, attr_last_part(target)) ? -EINVAL : r, name);
 }
 
 static int driver_index(struct pci_reader *rd, uint16_t *ret, const char *name)
@@ -127,17 +136,16 @@ int pci_read_driver(struct pci_reader *rd, struct host_function *fn, const char 
 
 	if (attr_uevent(text, uevent, "DRIVER") && *text)
 		return driver_index(rd, &fn->driver, text);
-	if (!attr_uevent(text, uevent, "PCI_CLASS") && own_link(rd, text, "driver") == 0)
+	if (!attr_uevent(text, uevent, "PCI_CLASS") && judge(rd, own_link(rd, text, "driver"), "driver") == 0)
 		return driver_index(rd, &fn->driver, attr_last_part(text));
 	return 0;
 }
 
-static void read_override(struct pci_reader *rd, struct host_facts *f)
+static uint16_t own_id(struct pci_reader *rd, const char *name)
 {
-	char text[HOST_PATH_MAX];
+	uint64_t v = 0;
 
-	if (host_read(rd->root, text, sizeof(text), "%s/driver_override", rd->dir) == 0 && strcmp(text, "(null)") != 0)
-		f->driver_override = pci_text(rd, text);
+	return pci_number(rd, &v, 16, 0xffff, name) == 0 ? (uint16_t)v : 0;
 }
 
 void pci_read_ids(struct pci_reader *rd, struct host_facts *f, const char *uevent)
@@ -146,17 +154,21 @@ void pci_read_ids(struct pci_reader *rd, struct host_facts *f, const char *ueven
 	char text[64];
 
 	if (!attr_uevent_pair(&f->vendor, &f->device, uevent, "PCI_ID")) {
-		f->vendor = (uint16_t)own_hex(rd, "vendor", 0xffff);
-		f->device = (uint16_t)own_hex(rd, "device", 0xffff);
+		f->vendor = own_id(rd, "vendor");
+		f->device = own_id(rd, "device");
 	}
 	if (!attr_uevent_pair(&f->subvendor, &f->subdevice, uevent, "PCI_SUBSYS_ID")) {
-		f->subvendor = (uint16_t)own_hex(rd, "subsystem_vendor", 0xffff);
-		f->subdevice = (uint16_t)own_hex(rd, "subsystem_device", 0xffff);
+		f->subvendor = own_id(rd, "subsystem_vendor");
+		f->subdevice = own_id(rd, "subsystem_device");
 	}
-	if (attr_uevent(text, uevent, "PCI_CLASS") && parse_uint(&class, text, 16, 0xffffff) == 0)
+	f->class = HOST_CLASS_UNKNOWN;
+	if ((attr_uevent(text, uevent, "PCI_CLASS") && parse_uint(&class, text, 16, 0xffffff) == 0) ||
+	    pci_number(rd, &class, 16, 0xffffff, "class") == 0)
 		f->class = (uint32_t)class;
-	else
-		f->class = (uint32_t)own_hex(rd, "class", 0xffffff);
+	if ((f->class == HOST_CLASS_UNKNOWN || !f->vendor) &&
+	    host_finding_add(rd->inv, "pci.ids-unknown", rd->bdf, "neither uevent nor %s says what it is",
+			     f->vendor ? "class" : "vendor") < 0)
+		rd->oom = true;
 }
 
 /* The group's number is the last part of the link; none: the IOMMU does not translate this function. */
@@ -192,88 +204,17 @@ static int read_numa(struct pci_reader *rd, const struct host_function *fn, stru
 void pci_read_bars(struct pci_reader *rd, struct host_facts *f)
 {
 	char text[PCI_ATTR_MAX];
+	int r = pci_attr(rd, text, sizeof(text), "resource"), n = r == 0 ? attr_rows(rd->row, PCI_ROWS, text) : 0;
 
-	rd->nrows = 0;
-	if (host_read(rd->root, text, sizeof(text), "%s/resource", rd->dir) == 0)
-		rd->nrows = attr_rows(rd->row, PCI_ROWS, text);
+	if (n < 0)
+		(void)judge(rd, n, "resource");
+	rd->nrows = n < 0 ? 0 : (size_t)n;
+	f->bars_known = rd->nrows > 0;
 	for (size_t i = 0; i < 6; i++)
 		f->bar[i] = i < rd->nrows ? rd->row[i] : (struct host_bar){ 0 };
 }
 
-static struct pcicap_link sysfs_link(struct pci_reader *rd, const char *which)
-{
-	struct pcicap_link l = { 0 };
-	uint64_t width = 0;
-	char text[64];
-
-	if (host_read(rd->root, text, sizeof(text), "%s/%s_link_speed", rd->dir, which) == 0)
-		l.speed = attr_speed(text);
-	if (host_read_uint(rd->root, &width, 10, 32, "%s/%s_link_width", rd->dir, which) == 0)
-		l.width = (uint8_t)width;
-	return l;
-}
-
-static void read_link(struct pci_reader *rd, struct host_facts *f)
-{
-	f->link_cap = f->cap.link_cap;
-	f->link_now = f->cap.link_now;
-	if (f->cap.pcie == HOST_UNKNOWN) {
-		f->link_cap = sysfs_link(rd, "max");
-		f->link_now = sysfs_link(rd, "current");
-	}
-}
-
-static int config_read(void *self, uint16_t off, uint32_t *ret)
-{
-	return host_config_dword(self, off, ret);
-}
-
-static int read_config(struct pci_reader *rd, const struct host_function *fn, struct host_facts *f)
-{
-	struct host_config c;
-	int r = host_config_open(&c, rd->root, "%s/config", rd->dir);
-
-	if (r == 0) {
-		pcicap_walk(&f->cap, config_read, &c);
-		host_config_close(&c);
-	}
-	if (r < 0 || !f->cap.readable)
-		return host_finding_add(rd->inv, "pci.config-unreadable", fn->bdf, "cannot read its config space%s%s",
-					r < 0 ? ": " : "", r < 0 ? strerror(-r) : "");
-	if (f->cap.dead)
-		return host_finding_add(rd->inv, "pci.config-dead", fn->bdf,
-					"its config space reads as ff: it fell off the bus or sleeps in D3cold");
-	if (f->cap.broken)
-		return host_finding_add(rd->inv, "pci.config-broken", fn->bdf,
-					"its capability list loops or leaves the config space; what lies behind is unknown");
-	if (f->cap.pcie == HOST_UNKNOWN)
-		rd->config_short++;
-	return 0;
-}
-
-/* The driver may allow fewer VFs than the capability has (pci_sriov_set_totalvfs(): igb allows 7 of 8), and
- * sysfs says what it allows. Where config space ends early for this reader, sysfs has the rest as well. */
-static void read_sriov(struct pci_reader *rd, struct host_facts *f)
-{
-	struct pcicap_sriov *s = &f->cap.sriov;
-	uint64_t n = 0;
-
-	if (s->known == HOST_ABSENT || !own_number(rd, &n, 10, UINT16_MAX, "sriov_numvfs"))
-		return;
-	f->numvfs_known = true;
-	f->numvfs = (uint16_t)n;
-	if (own_number(rd, &n, 10, UINT16_MAX, "sriov_totalvfs"))
-		s->total = (uint16_t)n;
-	if (s->known == HOST_PRESENT)
-		return;
-	s->known = HOST_PRESENT;
-	if (own_number(rd, &n, 10, UINT16_MAX, "sriov_offset"))
-		s->offset = (uint16_t)n;
-	if (own_number(rd, &n, 10, UINT16_MAX, "sriov_stride"))
-		s->stride = (uint16_t)n;
-}
-
-static enum host_kind kind_of(struct pci_reader *rd, const struct host_facts *f)
+enum host_kind pci_kind(const struct pci_reader *rd, const struct host_facts *f)
 {
 	struct host_id id = { .vendor = f->vendor, .device = f->device, .class = f->class };
 
@@ -297,46 +238,36 @@ static void read_uevent(struct pci_reader *rd, char uevent[PCI_ATTR_MAX])
 	rd->plain = r == 0;
 	if (r == -ELOOP)
 		r = host_read(rd->root, uevent, PCI_ATTR_MAX, "%s/uevent", rd->dir);
-	if (r < 0)
+	if (judge(rd, r, "uevent") < 0)
 		uevent[0] = '\0';
 }
 
-/* What only a physical function has, or is asked for. */
-static int read_physical(struct pci_reader *rd, const struct host_function *fn, struct host_facts *f)
+static struct host_facts *facts_new(struct pci_reader *rd)
 {
-	unsigned config_total;
-	char text[256];
-	int r = read_config(rd, fn, f);
+	struct host_facts *f = arena_alloc(&rd->inv->arena, sizeof(*f));
 
-	if (r < 0)
-		return r;
-	config_total = f->cap.sriov.total;
-	read_override(rd, f);
-	read_link(rd, f);
-	read_sriov(rd, f);
-	pci_read_bars(rd, f);
-	if (host_read(rd->root, text, sizeof(text), "%s/reset_method", rd->dir) == 0)
-		f->reset_methods = pci_text(rd, text);
-	return pci_range_add(rd, fn->bdf, f, config_total);
+	if (f)
+		*f = (struct host_facts){ .parent = BDF_NONE, .pf = BDF_NONE, .numa_node = -1, .root_bus = "",
+					  .driver_override = "", .d3cold_allowed = -1 };
+	return f;
 }
 
 static int read_single(struct pci_reader *rd, struct host_function *fn, const char *name)
 {
-	struct host_facts *f = arena_alloc(&rd->inv->arena, sizeof(*f));
+	struct host_facts *f = facts_new(rd);
 	char uevent[PCI_ATTR_MAX];
-	int r;
+	int r, physfn;
 
 	if (!f)
 		return -ENOMEM;
-	*f = (struct host_facts){ .parent = BDF_NONE, .pf = BDF_NONE, .numa_node = -1, .root_bus = "", .driver_override = "",
-				  .reset_methods = "" };
 	f->cap.type = PCICAP_NONE;
 	fn->facts = f;
 	r = read_path(rd, fn, f, name);
 	if (r < 0)
 		return r;
 	read_uevent(rd, uevent);
-	f->is_vf = pci_linked(rd, &f->pf, "physfn");
+	physfn = pci_linked(rd, &f->pf, "physfn");
+	f->is_vf = physfn == 0;
 	fn->vf_index = f->is_vf ? HOST_VF_UNNUMBERED : 0;
 	pci_read_ids(rd, f, uevent);
 	r = pci_read_driver(rd, fn, uevent);
@@ -344,11 +275,13 @@ static int read_single(struct pci_reader *rd, struct host_function *fn, const ch
 		r = pci_read_group(rd, fn);
 	if (r == 0)
 		r = read_numa(rd, fn, f);
-	if (r == 0 && !f->is_vf)
-		r = read_physical(rd, fn, f);
+	f->kind = pci_kind(rd, f);
 	if (r == 0 && f->is_vf)
 		pci_read_bars(rd, f);
-	f->kind = kind_of(rd, f);
+	else if (r == 0)
+		r = pci_physical_read(rd, f);
+	if (physfn < 0 && physfn != -ENOENT)
+		f->kind = HOST_OTHER; /* perhaps a VF: nothing that guests may be given */
 	return r;
 }
 
@@ -357,9 +290,12 @@ static int read_function(struct pci_reader *rd, struct host_function *fn, const 
 	int r;
 
 	fn->iommu_group = -1;
+	rd->bdf = fn->bdf;
 	r = pci_vf_read(rd, fn, name);
 	if (r == 0)
 		r = read_single(rd, fn, name);
+	if (rd->oom)
+		return -ENOMEM;
 	return r < 0 ? r : 0;
 }
 

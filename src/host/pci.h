@@ -13,8 +13,6 @@ struct pci_range {
 	struct bdf               bdf; /* the PF's */
 	const struct host_facts *pf;
 	const struct host_facts *vf; /* of its VFs; NULL: none was read yet */
-	bool                     bars_known;
-	struct host_bar          bar[6]; /* of VF 0 */
 };
 
 struct pci_reader {
@@ -23,7 +21,9 @@ struct pci_reader {
 	const struct host_kinds *kinds;
 	bool                     bus_plain; /* no link in "sys/bus/pci/devices" */
 	bool                     plain;     /* nor in dir */
-	char                     dir[HOST_PATH_MAX]; /* of the function being read */
+	bool                     oom;       /* a finding had no room */
+	struct bdf               bdf;       /* the function being read */
+	char                     dir[HOST_PATH_MAX];
 	struct host_bar          row[PCI_ROWS];      /* its `resource` */
 	size_t                   nrows;
 	struct pci_range        *range;     /* newest first: VFs follow their PF */
@@ -33,15 +33,24 @@ struct pci_reader {
 
 /* src/host/pci.c: the attributes, of whatever function rd->dir is */
 const char *pci_text(struct pci_reader *rd, const char *s); /* in the inventory's arena; "" for NULL or no memory */
-bool        pci_linked(struct pci_reader *rd, struct bdf *ret, const char *name); /* what its physfn, virtfn0 names */
+/* 0 or -errno; all but -ENOENT, which is for the caller to judge, have become a finding. */
+int         pci_attr(struct pci_reader *rd, char *buf, size_t size, const char *name);
+int         pci_number(struct pci_reader *rd, uint64_t *ret, int base, uint64_t max, const char *name);
+int         pci_linked(struct pci_reader *rd, struct bdf *ret, const char *name); /* what its physfn, virtfn0 names */
 void        pci_read_ids(struct pci_reader *rd, struct host_facts *f, const char *uevent);
 int         pci_read_driver(struct pci_reader *rd, struct host_function *fn, const char *uevent);
 int         pci_read_group(struct pci_reader *rd, struct host_function *fn);
 void        pci_read_bars(struct pci_reader *rd, struct host_facts *f);
+enum host_kind pci_kind(const struct pci_reader *rd, const struct host_facts *f);
+
+/* src/host/physical.c: what only a physical function has, or is asked for; its kind is known then. -ENOMEM. */
+int pci_physical_read(struct pci_reader *rd, struct host_facts *f);
 
 /* src/host/vf.c */
+/* The BARs of VF 0 of the PF whose `resource` was just read; NULL: unknown. */
+const struct host_bar *pci_vf_bars(struct pci_reader *rd, unsigned config_total);
 /* A PF was read. Trusts its numbers only where its own links agree at both ends. -ENOMEM. */
-int pci_range_add(struct pci_reader *rd, struct bdf bdf, const struct host_facts *pf, unsigned config_total);
+int pci_range_add(struct pci_reader *rd, const struct host_facts *pf);
 /* 1: fn is a VF of a known range, and is read. 0: unknown yet. */
 int pci_vf_read(struct pci_reader *rd, struct host_function *fn, const char *name);
 /* When all are read: numbers the VFs that no range led to. */

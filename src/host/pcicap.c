@@ -4,7 +4,9 @@
 #include "host/pcicap.h"
 
 #include <linux/pci_regs.h>
-#include <string.h>
+#include <stddef.h>
+
+#include "base/auto.h"
 
 struct walk {
 	struct pcicap *cap;
@@ -12,20 +14,27 @@ struct walk {
 	void          *self;
 };
 
-static bool dword(const struct walk *w, unsigned off, uint32_t *ret)
+/* Registers that lie side by side cost one call. They may not leave the space that they are in. */
+static bool dwords(const struct walk *w, unsigned off, unsigned n, uint32_t *ret)
 {
-	return off <= 0xffc && w->read(w->self, (uint16_t)(off & ~3u), ret) == 0;
+	unsigned end = off < PCI_CFG_SPACE_SIZE ? PCI_CFG_SPACE_SIZE : PCI_CFG_SPACE_EXP_SIZE;
+
+	return off + 4 * n <= end && w->read(w->self, (uint16_t)off, n, ret) == 0;
 }
 
-/* The 16-bit register at an even offset. */
-static bool word(const struct walk *w, unsigned off, uint16_t *ret)
+static bool dword(const struct walk *w, unsigned off, uint32_t *ret)
 {
-	uint32_t v;
+	return dwords(w, off, 1, ret);
+}
 
-	if (!dword(w, off, &v))
-		return false;
-	*ret = (uint16_t)(off & 2 ? v >> 16 : v);
-	return true;
+static uint16_t low(uint32_t v)
+{
+	return (uint16_t)v;
+}
+
+static uint16_t high(uint32_t v)
+{
+	return (uint16_t)(v >> 16);
 }
 
 static struct pcicap_link link_of(uint32_t reg)
@@ -36,26 +45,48 @@ static struct pcicap_link link_of(uint32_t reg)
 	return (struct pcicap_link){ .speed = speed <= 6 ? speed : 0, .width = width <= 32 ? width : 0 };
 }
 
+/* Device and link registers; version 2 has second ones (7.5.3), which nothing before PCIe 2.0 has. */
 static void read_pcie(const struct walk *w, unsigned at, uint32_t first)
 {
 	struct pcicap *c = w->cap;
-	uint16_t flags = (uint16_t)(first >> 16), sta;
-	uint32_t v;
+	uint32_t v[4];
+	bool link;
 
 	c->pcie = HOST_PRESENT;
 	c->pcie_at = (uint16_t)at;
-	c->type = (enum pcicap_type)((flags & PCI_EXP_FLAGS_TYPE) >> 4);
-	if (dword(w, at + PCI_EXP_DEVCAP, &v)) {
-		c->devcap = v;
-		c->flr = v & PCI_EXP_DEVCAP_FLR;
+	c->type = (enum pcicap_type)((high(first) & PCI_EXP_FLAGS_TYPE) >> 4);
+	link = c->type != PCICAP_RCIEP && c->type != PCICAP_RCEC; /* no link registers there (7.5.3) */
+	c->dev_known = dwords(w, at + PCI_EXP_DEVCAP, link ? 4 : 2, v);
+	if (c->dev_known) {
+		c->devcap = v[0];
+		c->devctl = low(v[1]);
+		c->flr = v[0] & PCI_EXP_DEVCAP_FLR;
+		c->link_cap = link ? link_of(v[2]) : c->link_cap;
+		c->link_now = link ? link_of(high(v[3])) : c->link_now;
 	}
-	(void)word(w, at + PCI_EXP_DEVCTL, &c->devctl);
-	if (c->type == PCICAP_RCIEP || c->type == PCICAP_RCEC)
-		return; /* no link registers there (7.5.3) */
-	if (dword(w, at + PCI_EXP_LNKCAP, &v))
-		c->link_cap = link_of(v);
-	if (word(w, at + PCI_EXP_LNKSTA, &sta))
-		c->link_now = link_of(sta);
+	c->dev2_known = (high(first) & PCI_EXP_FLAGS_VERS) >= 2 && dwords(w, at + PCI_EXP_DEVCAP2, 2, v);
+	if (c->dev2_known) {
+		c->devcap2 = v[0];
+		c->devctl2 = low(v[1]);
+	}
+}
+
+static void read_standard(const struct walk *w, unsigned at, uint32_t first)
+{
+	struct pcicap *c = w->cap;
+
+	switch (first & 0xff) {
+	case PCI_CAP_ID_EXP:
+		if (c->pcie != HOST_PRESENT)
+			read_pcie(w, at, first);
+		break;
+	case PCI_CAP_ID_MSI:
+		c->msi = (struct pcicap_part){ .known = HOST_PRESENT, .ctl = high(first) };
+		break;
+	case PCI_CAP_ID_MSIX:
+		c->msix = (struct pcicap_part){ .known = HOST_PRESENT, .ctl = high(first) };
+		break;
+	}
 }
 
 /* The list of the first 256 bytes. True: it was seen to its end. */
@@ -81,8 +112,7 @@ static bool walk_standard(const struct walk *w)
 			w->cap->broken = true;
 			return false;
 		}
-		if ((v & 0xff) == PCI_CAP_ID_EXP && w->cap->pcie != HOST_PRESENT)
-			read_pcie(w, at, v);
+		read_standard(w, at, v);
 	}
 	return true;
 }
@@ -94,7 +124,7 @@ static bool read_acs(const struct walk *w, unsigned at)
 	if (!dword(w, at + PCI_ACS_CAP, &v))
 		return false;
 	w->cap->acs = (struct pcicap_acs){
-		.known = HOST_PRESENT, .at = (uint16_t)at, .cap = (uint16_t)v, .ctl = (uint16_t)(v >> 16),
+		.known = HOST_PRESENT, .at = (uint16_t)at, .cap = low(v), .ctl = high(v),
 	};
 	return true;
 }
@@ -106,33 +136,98 @@ static bool read_ats(const struct walk *w, unsigned at)
 	if (!dword(w, at + PCI_ATS_CAP, &v))
 		return false;
 	w->cap->ats = (struct pcicap_ats){
-		.known = HOST_PRESENT, .at = (uint16_t)at, .cap = (uint16_t)v, .ctl = (uint16_t)(v >> 16),
+		.known = HOST_PRESENT, .at = (uint16_t)at, .cap = low(v), .ctl = high(v),
 	};
+	return true;
+}
+
+static bool read_pri(const struct walk *w, unsigned at)
+{
+	uint32_t v;
+
+	if (!dword(w, at + PCI_PRI_CTRL, &v))
+		return false;
+	w->cap->pri = (struct pcicap_part){ .known = HOST_PRESENT, .ctl = low(v) };
+	return true;
+}
+
+static bool read_pasid(const struct walk *w, unsigned at)
+{
+	uint32_t v;
+
+	if (!dword(w, at + PCI_PASID_CAP, &v))
+		return false;
+	w->cap->pasid = (struct pcicap_part){ .known = HOST_PRESENT, .cap = low(v), .ctl = high(v) };
 	return true;
 }
 
 static bool read_sriov(const struct walk *w, unsigned at)
 {
-	struct pcicap_sriov s = { .known = HOST_PRESENT, .at = (uint16_t)at };
+	uint32_t v[5]; /* from PCI_SRIOV_CTRL: control, TotalVFs, NumVFs, offset and stride, VF device id */
 
-	if (!word(w, at + PCI_SRIOV_CTRL, &s.ctl) || !word(w, at + PCI_SRIOV_TOTAL_VF, &s.total) ||
-	    !word(w, at + PCI_SRIOV_NUM_VF, &s.num) || !word(w, at + PCI_SRIOV_VF_OFFSET, &s.offset) ||
-	    !word(w, at + PCI_SRIOV_VF_STRIDE, &s.stride) || !word(w, at + PCI_SRIOV_VF_DID, &s.vf_device))
+	if (!dwords(w, at + PCI_SRIOV_CTRL, 5, v))
 		return false;
-	w->cap->sriov = s;
+	w->cap->sriov = (struct pcicap_sriov){
+		.known = HOST_PRESENT, .at = (uint16_t)at, .ctl = low(v[0]), .total = high(v[1]), .num = low(v[2]),
+		.offset = low(v[3]), .stride = high(v[3]), .vf_device = high(v[4]),
+	};
 	return true;
 }
+
+/* A pair of registers for each BAR; the first control register says how many pairs: 31:4 of the capability
+ * are sizes 0..27, 31:16 of the control sizes 28..43; its 2:0 the BAR, 13:8 the size that is set. */
+static bool read_rebar(const struct walk *w, unsigned at, struct pcicap_rebar *ret)
+{
+	unsigned n = 1;
+
+	*ret = (struct pcicap_rebar){ .known = HOST_PRESENT };
+	for (unsigned i = 0; i < n; i++) {
+		uint32_t v[2];
+
+		if (!dwords(w, at + PCI_REBAR_CAP + 8 * i, 2, v))
+			return false;
+		if (i == 0)
+			n = (v[1] & PCI_REBAR_CTRL_NBAR_MASK) >> PCI_REBAR_CTRL_NBAR_SHIFT;
+		if (n == 0 || n > 6 || (v[1] & PCI_REBAR_CTRL_BAR_IDX) > 5)
+			break;
+		ret->bar[i].bar = v[1] & PCI_REBAR_CTRL_BAR_IDX;
+		ret->bar[i].size = v[1] >> 8 & 0x3f;
+		ret->bar[i].sizes = v[0] >> 4 | (uint64_t)(v[1] >> 16) << 28;
+		ret->n++;
+	}
+	return true;
+}
+
+#ifndef PCI_EXT_CAP_ID_VF_REBAR
+#define PCI_EXT_CAP_ID_VF_REBAR 0x24 /* linux/pci_regs.h has it since 6.16 */
+#endif
 
 /* False: a register of a capability that is there could not be read, so nothing is known to be absent. */
 static bool read_extended(const struct walk *w, unsigned at, uint32_t header)
 {
+	struct pcicap *c = w->cap;
+
 	switch (PCI_EXT_CAP_ID(header)) {
 	case PCI_EXT_CAP_ID_ACS:
 		return read_acs(w, at);
 	case PCI_EXT_CAP_ID_ATS:
 		return read_ats(w, at);
+	case PCI_EXT_CAP_ID_PRI:
+		return read_pri(w, at);
+	case PCI_EXT_CAP_ID_PASID:
+		return read_pasid(w, at);
 	case PCI_EXT_CAP_ID_SRIOV:
 		return read_sriov(w, at);
+	case PCI_EXT_CAP_ID_REBAR:
+		return read_rebar(w, at, &c->rebar);
+	case PCI_EXT_CAP_ID_VF_REBAR:
+		return read_rebar(w, at, &c->vf_rebar);
+	case PCI_EXT_CAP_ID_ERR:
+		c->aer = HOST_PRESENT;
+		break;
+	case PCI_EXT_CAP_ID_ARI:
+		c->ari = HOST_PRESENT;
+		break;
 	}
 	return true;
 }
@@ -163,57 +258,57 @@ static bool walk_extended(const struct walk *w)
 	return true;
 }
 
-static void unknown_is_absent(enum host_known *k)
+static void unknown_is_absent(enum host_known *const *k, size_t n)
 {
-	if (*k == HOST_UNKNOWN)
-		*k = HOST_ABSENT;
+	for (size_t i = 0; i < n; i++)
+		if (*k[i] == HOST_UNKNOWN)
+			*k[i] = HOST_ABSENT;
 }
 
 static bool read_header(const struct walk *w)
 {
 	struct pcicap *c = w->cap;
-	uint32_t id, cmd, class, head;
+	uint32_t v[4], bus; /* ids, command and status, class and revision, header type */
 
-	if (!dword(w, PCI_VENDOR_ID, &id) || !dword(w, PCI_COMMAND, &cmd) ||
-	    !dword(w, PCI_CLASS_REVISION, &class) || !dword(w, PCI_CACHE_LINE_SIZE, &head))
+	if (!dwords(w, PCI_VENDOR_ID, 4, v))
 		return false;
 	c->readable = true;
-	c->dead = id == UINT32_MAX && class == UINT32_MAX;
+	c->dead = v[0] == UINT32_MAX && v[2] == UINT32_MAX;
 	if (c->dead)
 		return false;
-	c->vendor = (uint16_t)id;
-	c->device = (uint16_t)(id >> 16);
-	c->command = (uint16_t)cmd;
-	c->status = (uint16_t)(cmd >> 16);
-	c->class = class >> 8;
-	c->header = head >> 16 & 0x7f;
-	c->multifunction = head >> 16 & 0x80;
+	c->vendor = low(v[0]);
+	c->device = high(v[0]);
+	c->command = low(v[1]);
+	c->status = high(v[1]);
+	c->class = v[2] >> 8;
+	c->revision = (uint8_t)v[2];
+	c->header = v[3] >> 16 & 0x7f;
+	c->multifunction = v[3] >> 16 & 0x80;
 	if (c->header > PCI_HEADER_TYPE_CARDBUS) { /* 7f: a device that is not all there */
 		c->broken = true;
 		return false;
 	}
-	if (c->header == PCI_HEADER_TYPE_BRIDGE && dword(w, PCI_PRIMARY_BUS, &head)) {
-		c->secondary = (uint8_t)(head >> 8);
-		c->subordinate = (uint8_t)(head >> 16);
+	if (c->header == PCI_HEADER_TYPE_BRIDGE && dword(w, PCI_PRIMARY_BUS, &bus)) {
+		c->secondary = (uint8_t)(bus >> 8);
+		c->subordinate = (uint8_t)(bus >> 16);
 	}
 	return true;
 }
 
 void pcicap_walk(struct pcicap *ret, pcicap_read_fn read, void *self)
 {
+	enum host_known *const standard[] = { &ret->pcie, &ret->msi.known, &ret->msix.known };
+	enum host_known *const extended[] = { &ret->acs.known, &ret->ats.known, &ret->sriov.known, &ret->pri.known,
+					      &ret->pasid.known, &ret->aer, &ret->ari, &ret->rebar.known,
+					      &ret->vf_rebar.known };
 	const struct walk w = { .cap = ret, .read = read, .self = self };
-	bool ends;
 
 	*ret = (struct pcicap){ .type = PCICAP_NONE };
 	if (!read_header(&w) || !walk_standard(&w))
 		return;
-	unknown_is_absent(&ret->pcie);
-	ends = ret->pcie == HOST_ABSENT || walk_extended(&w); /* conventional PCI has no extended list */
-	if (!ends)
-		return;
-	unknown_is_absent(&ret->acs.known);
-	unknown_is_absent(&ret->ats.known);
-	unknown_is_absent(&ret->sriov.known);
+	unknown_is_absent(standard, ARRAY_SIZE(standard));
+	if (ret->pcie == HOST_ABSENT || walk_extended(&w)) /* conventional PCI has no extended list */
+		unknown_is_absent(extended, ARRAY_SIZE(extended));
 }
 
 const char *pcicap_speed_text(uint8_t speed)

@@ -42,7 +42,23 @@ struct pcicap_ats {
 
 struct pcicap_sriov {
 	enum host_known known;
-	uint16_t        at, ctl, total, num, offset, stride, vf_device; /* 9.3.3 */
+	uint16_t        at, ctl, total, num, offset, stride, vf_device; /* 9.3.3; ctl bit 0 VF enable, bit 3 VF MSE */
+};
+
+/* A capability whose control register says the rest. */
+struct pcicap_part {
+	enum host_known known;
+	uint16_t        cap, ctl;
+};
+
+/* Resizable BARs (7.8.6), or those of VFs (7.8.7). A size n is 1 MiB << n. */
+struct pcicap_rebar {
+	enum host_known known;
+	uint8_t         n; /* 0 although present: its registers make no sense */
+	struct {
+		uint8_t  bar, size;
+		uint64_t sizes; /* bit n: size n is possible */
+	} bar[6];
 };
 
 struct pcicap {
@@ -50,6 +66,7 @@ struct pcicap {
 	bool     dead;        /* reads as all ones: the device is gone, or in D3cold */
 	bool     broken;      /* a capability list was cut: loop or bad offset */
 	uint8_t  header;      /* header type without the multi-function bit */
+	uint8_t  revision;
 	bool     multifunction;
 	uint16_t vendor, device, command, status;
 	uint32_t class;       /* 24 bits */
@@ -57,17 +74,26 @@ struct pcicap {
 	uint16_t pcie_at;     /* 0: none or unknown */
 	enum host_known pcie;
 	enum pcicap_type type;
-	uint32_t devcap;
-	uint16_t devctl;
+	bool     dev_known, dev2_known; /* devcap and devctl were read; devcap2 and devctl2 */
+	uint32_t devcap, devcap2;
+	uint16_t devctl, devctl2;
 	bool     flr;         /* devcap bit 28 */
 	struct pcicap_link link_cap, link_now;
 	struct pcicap_acs   acs;
 	struct pcicap_ats   ats;
 	struct pcicap_sriov sriov;
+	struct pcicap_part  msi, msix;  /* ctl: Message Control (7.7.1.2, 7.7.2.2) */
+	struct pcicap_part  pri, pasid; /* 10.5.2 (ctl only), 7.8.9 */
+	enum host_known     aer, ari;   /* there or not: 7.8.4, 7.8.8 */
+	struct pcicap_rebar rebar, vf_rebar;
 };
 
-/* Reads one aligned dword; -errno (normally -ENODATA) where the space ends for this reader. */
-typedef int (*pcicap_read_fn)(void *self, uint16_t off, uint32_t *ret);
+#define PCICAP_SIZE_MAX 43 /* the biggest size of a resizable BAR, 2^63 bytes */
+
+#define PCICAP_READ_MAX 12 /* dwords in one call */
+
+/* Reads n aligned dwords; -errno (normally -ENODATA) where the space ends before, for this reader. */
+typedef int (*pcicap_read_fn)(void *self, uint16_t off, unsigned n, uint32_t *ret);
 
 /* Never fails: what cannot be read stays unknown. */
 void pcicap_walk(struct pcicap *ret, pcicap_read_fn read, void *self);

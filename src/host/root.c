@@ -22,6 +22,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/parse.h"
+#include "host/pcicap.h"
 #include "host/rdmatopo.h"
 #include "host/record.h"
 
@@ -513,7 +514,7 @@ static void note_header(struct host_config *c, const char *path)
 
 	c->note = config_note_new(&c->root->record, path, config_size(c));
 	for (uint16_t off = 0; c->note && off < PCI_STD_HEADER_SIZEOF; off += 4)
-		(void)host_config_dword(c, off, &v);
+		(void)host_config_read(c, off, 1, &v);
 }
 
 int host_config_open(struct host_config *ret, struct host_root *r, const char *fmt, ...)
@@ -543,43 +544,30 @@ int host_config_open(struct host_config *ret, struct host_root *r, const char *f
 	return 0;
 }
 
-/* The header's first four dwords are wanted together, and some dwords twice: what was read last is kept. */
-static int config_fetch(struct host_config *c, uint16_t off)
+int host_config_read(struct host_config *c, uint16_t off, unsigned n, uint32_t *ret)
 {
-	size_t want = off == 0 ? sizeof(c->bytes) : 4;
-	ssize_t n;
+	uint8_t b[4 * PCICAP_READ_MAX];
+	ssize_t got;
 
-	c->len = 0;
+	if (n > PCICAP_READ_MAX)
+		return -EINVAL;
 	if (c->text) {
 		const struct text_entry *t = c->text;
 
-		for (n = 0; (size_t)n < want && text_entry_knows(t, (size_t)(off + n)) && off + (size_t)n + 4 <= t->len; n += 4)
-			memcpy(c->bytes + n, t->bytes + off + n, 4);
+		for (got = 0; got < (ssize_t)(4 * n) && off + (size_t)got + 4 <= t->len && text_entry_knows(t, off + (size_t)got); got += 4)
+			memcpy(b + got, t->bytes + off + got, 4);
 	} else {
-		n = pread(c->fd, c->bytes, want, off);
+		got = pread(c->fd, b, 4 * n, off);
 		c->root->syscalls++;
 	}
-	if (n < 4)
-		return n < 0 ? -errno : -ENODATA;
-	c->at = off;
-	c->len = (uint16_t)(n & ~3);
-	c->root->config_dwords += (unsigned)n / 4;
+	if (got < (ssize_t)(4 * n))
+		return got < 0 ? -errno : -ENODATA;
+	c->root->config_dwords += n;
 	if (c->note)
-		config_note_read(c->note, off, c->bytes, c->len);
-	return 0;
-}
-
-int host_config_dword(struct host_config *c, uint16_t off, uint32_t *ret)
-{
-	const uint8_t *b;
-	int e = 0;
-
-	if (off < c->at || off + 4 > c->at + c->len)
-		e = config_fetch(c, off);
-	if (e < 0)
-		return e;
-	b = c->bytes + (off - c->at);
-	*ret = (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+		config_note_read(c->note, off, b, 4 * n);
+	for (unsigned i = 0; i < n; i++)
+		ret[i] = (uint32_t)b[4 * i] | (uint32_t)b[4 * i + 1] << 8 | (uint32_t)b[4 * i + 2] << 16 |
+			 (uint32_t)b[4 * i + 3] << 24;
 	return 0;
 }
 

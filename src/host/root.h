@@ -71,12 +71,11 @@ struct host_config {
 	int               fd;   /* of a directory root; -1 */
 	const void       *text; /* of a text root; borrowed */
 	struct config_note *note; /* owned; NULL unless recording */
-	uint16_t          at, len; /* the bytes read last */
-	uint8_t           bytes[16];
 };
 int  host_config_open(struct host_config *ret, struct host_root *r, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-int  host_config_dword(struct host_config *c, uint16_t off, uint32_t *ret); /* -ENODATA beyond what can be read */
+/* n aligned dwords in one call; -ENODATA if not all of them can be read. */
+int  host_config_read(struct host_config *c, uint16_t off, unsigned n, uint32_t *ret);
 void host_config_close(struct host_config *c);
 
 /* Writes value in one write(2). For act/ only. -EROFS on a text host. */

@@ -31,18 +31,25 @@ static bool vf_index(uint16_t *ret, struct bdf at, const struct host_facts *pf, 
 }
 
 /* The VF rows of a PF's `resource` are all its VFs' BARs in a row: total times one (sriov_init()). */
-static bool vf_bars(struct host_bar bar[6], const struct pci_reader *rd, unsigned total)
+const struct host_bar *pci_vf_bars(struct pci_reader *rd, unsigned config_total)
 {
-	for (int i = 0; i < 6; i++) {
+	struct host_bar *bar;
+
+	if (rd->nrows < PCI_ROWS || config_total == 0)
+		return NULL;
+	for (int i = 0; i < 6; i++)
+		if (rd->row[VF_ROW + i].size % config_total)
+			return NULL;
+	bar = arena_array(&rd->inv->arena, 6, sizeof(*bar));
+	for (int i = 0; i < 6 && bar; i++) {
 		bar[i] = rd->row[VF_ROW + i];
-		if (rd->nrows < PCI_ROWS || total == 0 || bar[i].size % total)
-			return false;
-		bar[i].size /= total;
+		bar[i].size /= config_total;
 	}
-	return true;
+	rd->oom = rd->oom || !bar;
+	return bar;
 }
 
-int pci_range_add(struct pci_reader *rd, struct bdf bdf, const struct host_facts *pf, unsigned config_total)
+int pci_range_add(struct pci_reader *rd, const struct host_facts *pf)
 {
 	const unsigned ends[] = { 0, pf->numvfs ? pf->numvfs - 1u : 0 };
 	struct pci_range *range;
@@ -54,14 +61,13 @@ int pci_range_add(struct pci_reader *rd, struct bdf bdf, const struct host_facts
 		char name[16];
 
 		(void)snprintf(name, sizeof(name), "virtfn%u", ends[i]);
-		if (!vf_place(&want, bdf, pf, ends[i]) || !pci_linked(rd, &got, name) || !bdf_eq(want, got))
+		if (!vf_place(&want, rd->bdf, pf, ends[i]) || pci_linked(rd, &got, name) < 0 || !bdf_eq(want, got))
 			return 0;
 	}
 	range = arena_alloc(&rd->inv->arena, sizeof(*range));
 	if (!range)
 		return -ENOMEM;
-	*range = (struct pci_range){ .next = rd->range, .bdf = bdf, .pf = pf };
-	range->bars_known = vf_bars(range->bar, rd, config_total);
+	*range = (struct pci_range){ .next = rd->range, .bdf = rd->bdf, .pf = pf };
 	rd->range = range;
 	rd->nranges++;
 	return 0;
@@ -99,7 +105,7 @@ static struct host_facts vf_facts(const struct pci_range *range)
 {
 	struct host_facts f = { .parent = range->pf->parent, .root_bus = range->pf->root_bus, .dir = range->pf->dir,
 				.kind = HOST_VF, .numa_node = range->pf->numa_node, .driver_override = "",
-				.reset_methods = "", .is_vf = true, .pf = range->bdf };
+				.d3cold_allowed = -1, .is_vf = true, .pf = range->bdf };
 
 	f.cap.type = PCICAP_NONE;
 	return f;
@@ -134,9 +140,9 @@ int pci_vf_read(struct pci_reader *rd, struct host_function *fn, const char *nam
 	if (!read_vf_uevent(rd, &vf, at->pf, uevent, name))
 		return 0;
 	pci_read_ids(rd, &vf, uevent);
-	vf.shared = at->bars_known;
+	vf.shared = vf.bars_known = at->pf->vf_bar;
 	if (vf.shared)
-		memcpy(vf.bar, at->bar, sizeof(vf.bar));
+		memcpy(vf.bar, at->pf->vf_bar, sizeof(vf.bar));
 	else
 		pci_read_bars(rd, &vf);
 	fn->facts = vf.shared && at->vf && same_ids(&vf, at->vf) ? at->vf : facts_keep(rd, &vf);
@@ -171,12 +177,13 @@ static void number_by_links(struct pci_reader *rd, const struct host_function *p
 	char name[16];
 	struct bdf at;
 
+	rd->bdf = pf->bdf;
 	(void)host_function_dir(rd->dir, pf);
 	for (unsigned n = 0; n < pf->facts->numvfs; n++) {
 		struct host_function *vf;
 
 		(void)snprintf(name, sizeof(name), "virtfn%u", n);
-		if (!pci_linked(rd, &at, name))
+		if (pci_linked(rd, &at, name) < 0)
 			return;
 		vf = (struct host_function *)host_function_find(rd->inv, at);
 		if (vf && vf->facts->is_vf && bdf_eq(vf->facts->pf, pf->bdf))

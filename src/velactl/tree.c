@@ -219,7 +219,7 @@ static void add_node(struct build *b, int i, int parent, int depth)
 
 static bool interesting(const struct build *b, const struct node *n)
 {
-	static const char *const kinds[] = { "gpu", "nvswitch", "nic", "nvme" };
+	static const char *const kinds[] = { "gpu", "nvswitch", "nic", "data-direct", "nvme" };
 	const char *kind = ctl_doc_text(n->doc, "kind");
 
 	if (n->vf)

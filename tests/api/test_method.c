@@ -185,23 +185,50 @@ static json_object *schema(json_object *o, const char *name)
 	return json_object_object_get(json_object_object_get(s, name), "properties");
 }
 
-/* Every member that a document has is in its schema, and every member the schema requires is there. */
-static void check_members(json_object *api, const char *name, json_object *doc)
+/* Where a schema says oneOf, its first; where it refers to another, that. */
+static json_object *resolved(json_object *api, json_object *s)
 {
-	json_object *s = json_object_object_get(json_object_object_get(api, "components"), "schemas");
-	json_object *required = json_object_object_get(json_object_object_get(s, name), "required");
+	json_object *of;
 
+	if (json_object_object_get_ex(s, "oneOf", &of))
+		s = json_object_array_get_idx(of, 0);
+	if (json_object_object_get_ex(s, "$ref", &of))
+		s = json_object_object_get(json_object_object_get(json_object_object_get(api, "components"), "schemas"),
+					   strrchr(json_object_get_string(of), '/') + 1);
+	return s;
+}
+
+/* Every member that a document has is in its schema, and every member the schema requires is there; so in what
+ * it holds, where the schema goes that deep. */
+static void check_value(json_object *api, json_object *s, const char *name, json_object *doc)
+{
+	json_object *properties, *required, *sub;
+
+	s = resolved(api, s);
+	if (json_object_is_type(doc, json_type_array) && json_object_object_get_ex(s, "items", &sub))
+		for (size_t i = 0; i < json_object_array_length(doc); i++)
+			check_value(api, sub, name, json_object_array_get_idx(doc, i));
+	if (!json_object_is_type(doc, json_type_object) || !json_object_object_get_ex(s, "properties", &properties))
+		return;
 	json_object_object_foreach(doc, key, value) {
-		(void)value;
-		if (!json_object_object_get_ex(schema(api, name), key, NULL))
+		if (!json_object_object_get_ex(properties, key, &sub))
 			fail_msg("the schema %s lacks \"%s\"", name, key);
+		check_value(api, sub, key, value);
 	}
-	for (size_t i = 0; i < json_object_array_length(required); i++) {
+	required = json_object_object_get(s, "required");
+	for (size_t i = 0; required && i < json_object_array_length(required); i++) {
 		const char *must = json_object_get_string(json_object_array_get_idx(required, i));
 
 		if (!json_object_object_get_ex(doc, must, NULL))
 			fail_msg("a %s lacks \"%s\"", name, must);
 	}
+}
+
+static void check_members(json_object *api, const char *name, json_object *doc)
+{
+	json_object *s = json_object_object_get(json_object_object_get(api, "components"), "schemas");
+
+	check_value(api, json_object_object_get(s, name), name, doc);
 }
 
 static void check_items(json_object *api, const char *name, json_object *doc, const char *key)

@@ -12,15 +12,16 @@ struct space {
 	unsigned       reads;
 };
 
-static int read_space(void *self, uint16_t off, uint32_t *ret)
+static int read_space(void *self, uint16_t off, unsigned n, uint32_t *ret)
 {
 	struct space *s = self;
 
-	assert(++s->reads < 64 + 1024 * 8);
-	if ((size_t)off + 4 > s->len)
+	assert(++s->reads < 64 + 1024 * 8 && off % 4 == 0 && n >= 1 && n <= PCICAP_READ_MAX);
+	if ((size_t)off + 4 * n > s->len)
 		return -ENODATA;
-	*ret = (uint32_t)s->b[off] | (uint32_t)s->b[off + 1] << 8 | (uint32_t)s->b[off + 2] << 16 |
-	       (uint32_t)s->b[off + 3] << 24;
+	for (unsigned i = 0; i < n; i++, off += 4)
+		ret[i] = (uint32_t)s->b[off] | (uint32_t)s->b[off + 1] << 8 | (uint32_t)s->b[off + 2] << 16 |
+			 (uint32_t)s->b[off + 3] << 24;
 	return 0;
 }
 

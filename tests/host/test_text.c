@@ -137,16 +137,16 @@ static void unread_dwords_are_unknown(void **state)
 
 	(void)state;
 	assert_int_equal(host_config_open(&c, root, "a/config"), 0);
-	assert_int_equal(host_config_dword(&c, 0, &v), 0);
+	assert_int_equal(host_config_read(&c, 0, 1, &v), 0);
 	assert_int_equal(v, 0x00018086);
-	assert_int_equal(host_config_dword(&c, 4, &v), -ENODATA);
-	assert_int_equal(host_config_dword(&c, 8, &v), 0);
+	assert_int_equal(host_config_read(&c, 4, 1, &v), -ENODATA);
+	assert_int_equal(host_config_read(&c, 8, 1, &v), 0);
 	assert_int_equal(v, 0);
-	assert_int_equal(host_config_dword(&c, 12, &v), -ENODATA);
-	assert_int_equal(host_config_dword(&c, 0x40, &v), 0);
+	assert_int_equal(host_config_read(&c, 12, 1, &v), -ENODATA);
+	assert_int_equal(host_config_read(&c, 0x40, 1, &v), 0);
 	assert_int_equal(v, 0x10);
-	assert_int_equal(host_config_dword(&c, 0x60, &v), -ENODATA);
-	assert_int_equal(host_config_dword(&c, 0x80, &v), -ENODATA);
+	assert_int_equal(host_config_read(&c, 0x60, 1, &v), -ENODATA);
+	assert_int_equal(host_config_read(&c, 0x80, 1, &v), -ENODATA);
 	host_config_close(&c);
 	host_root_close(root);
 }
