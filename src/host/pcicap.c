@@ -14,12 +14,16 @@ struct walk {
 	void          *self;
 };
 
-/* Registers that lie side by side cost one call. They may not leave the space that they are in. */
+/* Registers that lie side by side cost one call. */
 static bool dwords(const struct walk *w, unsigned off, unsigned n, uint32_t *ret)
 {
-	unsigned end = off < PCI_CFG_SPACE_SIZE ? PCI_CFG_SPACE_SIZE : PCI_CFG_SPACE_EXP_SIZE;
+	return off + 4 * n <= PCI_CFG_SPACE_EXP_SIZE && w->read(w->self, (uint16_t)off, n, ret) == 0;
+}
 
-	return off + 4 * n <= end && w->read(w->self, (uint16_t)off, n, ret) == 0;
+/* Those of a capability in the first 256 bytes: what follows has other meanings. */
+static bool near_dwords(const struct walk *w, unsigned off, unsigned n, uint32_t *ret)
+{
+	return off + 4 * n <= PCI_CFG_SPACE_SIZE && dwords(w, off, n, ret);
 }
 
 static bool dword(const struct walk *w, unsigned off, uint32_t *ret)
@@ -56,7 +60,7 @@ static void read_pcie(const struct walk *w, unsigned at, uint32_t first)
 	c->pcie_at = (uint16_t)at;
 	c->type = (enum pcicap_type)((high(first) & PCI_EXP_FLAGS_TYPE) >> 4);
 	link = c->type != PCICAP_RCIEP && c->type != PCICAP_RCEC; /* no link registers there (7.5.3) */
-	c->dev_known = dwords(w, at + PCI_EXP_DEVCAP, link ? 4 : 2, v);
+	c->dev_known = near_dwords(w, at + PCI_EXP_DEVCAP, link ? 4 : 2, v);
 	if (c->dev_known) {
 		c->devcap = v[0];
 		c->devctl = low(v[1]);
@@ -64,7 +68,7 @@ static void read_pcie(const struct walk *w, unsigned at, uint32_t first)
 		c->link_cap = link ? link_of(v[2]) : c->link_cap;
 		c->link_now = link ? link_of(high(v[3])) : c->link_now;
 	}
-	c->dev2_known = (high(first) & PCI_EXP_FLAGS_VERS) >= 2 && dwords(w, at + PCI_EXP_DEVCAP2, 2, v);
+	c->dev2_known = (high(first) & PCI_EXP_FLAGS_VERS) >= 2 && near_dwords(w, at + PCI_EXP_DEVCAP2, 2, v);
 	if (c->dev2_known) {
 		c->devcap2 = v[0];
 		c->devctl2 = low(v[1]);

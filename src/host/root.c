@@ -271,6 +271,31 @@ int host_read_all(struct host_root *r, char **ret, struct arena *arena, const ch
 	return *ret ? 0 : -ENOMEM;
 }
 
+int host_read_bytes(struct host_root *r, uint8_t *buf, size_t size, size_t *len, const char *fmt, ...)
+{
+	char path[HOST_PATH_MAX];
+	autoclose int fd = -1;
+	size_t n = 0;
+	ssize_t got = 1;
+	int e = PATH_OF(path, fmt);
+
+	if (e < 0 || r->text)
+		return e < 0 ? e : -EOPNOTSUPP;
+	fd = root_open(r, path, O_RDONLY | O_NOCTTY);
+	if (fd < 0)
+		return fd;
+	r->syscalls++; /* close */
+	while (n < size && got) {
+		got = read(fd, buf + n, size - n);
+		r->syscalls++;
+		if (got < 0 && errno != EINTR)
+			return -errno;
+		n += got > 0 ? (size_t)got : 0;
+	}
+	*len = n;
+	return 0;
+}
+
 int host_read_uint(struct host_root *r, uint64_t *ret, int base, uint64_t max, const char *fmt, ...)
 {
 	char path[HOST_PATH_MAX], buf[64];

@@ -42,6 +42,9 @@ int host_read(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
 /* As host_read, of any length up to 1 MiB, in the arena. */
 int host_read_all(struct host_root *r, char **ret, struct arena *arena, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+/* Up to size bytes of a binary file, which sysfs gives a page at a time. -EOPNOTSUPP on a text host. */
+int host_read_bytes(struct host_root *r, uint8_t *buf, size_t size, size_t *len, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
 /* One number and nothing else; base 10 or 16. -EINVAL, -ERANGE as parse_uint. */
 int host_read_uint(struct host_root *r, uint64_t *ret, int base, uint64_t max, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));

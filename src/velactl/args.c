@@ -61,6 +61,7 @@ static const struct option options[] = {
 	{ "all", 'a', NULL, FLAG, CTL_TOPO, AT(all), NULL, NULL, "every function but VFs; with -m NVSwitches too" },
 	{ "unfold", 'u', NULL, FLAG, CTL_TOPO, AT(unfold), NULL, NULL, "each VF in a line or box of its own" },
 	{ "numeric", 'n', NULL, FLAG, CTL_NAMES, AT(numeric), NULL, NULL, "vendor and device numbers, no names" },
+	{ "vpd", 0, NULL, FLAG, CTL_SHOW, AT(vpd), NULL, NULL, "with part and serial numbers, read by root only" },
 	{ "svg", 0, "FILE", TEXT, CTL_TOPO, AT(svg), NULL, NULL, "a picture into FILE, - is standard output" },
 	{ "dot", 0, "[FILE]", MAYBE, CTL_TOPO, AT(dot), NULL, NULL, "the same for graphviz's dot" },
 	{ "gpu", 0, "BDF", TEXT, CTL_ROUTES, AT(gpu), NULL, NULL, "only this GPU" },

@@ -214,10 +214,13 @@ static enum ctl_exit show(struct ctl *c, const char *path, int (*write)(struct c
 enum ctl_exit ctl_show(struct ctl *c, char const *const *arg, size_t n)
 {
 	struct error err = ERROR_INIT;
+	struct bdf bdf;
 	char path[96];
 
 	(void)n;
-	if (instance_path(path, arg[0], &err) < 0)
+	if (bdf_parse(&bdf, arg[0]))
+		return ctl_show_function(c, bdf);
+	if (ctl_args_check(&c->args, "show NAME", 0, &err) < 0 || instance_path(path, arg[0], &err) < 0)
 		return ctl_fail(c, &err);
 	return show(c, path, write_instance);
 }

@@ -3,6 +3,7 @@
 /* velactl/ctl — what one run of the tool has, and the verbs. A verb returns the exit status; it has reported
  * its own errors with ctl_fail(). */
 
+#include "base/bdf.h"
 #include "base/conf.h"
 #include "base/error.h"
 #include "velactl/args.h"
@@ -54,6 +55,7 @@ enum ctl_exit ctl_plan(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_create(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_list(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_show(struct ctl *c, char const *const *arg, size_t n);
+enum ctl_exit ctl_show_function(struct ctl *c, struct bdf bdf);
 enum ctl_exit ctl_delete(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_op_show(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_op_wait(struct ctl *c, char const *const *arg, size_t n);

@@ -10,6 +10,7 @@
 #include "guest/guest.h"
 #include "host/dump.h"
 #include "host/inventory.h"
+#include "host/vpd.h"
 #include "plan/acs.h"
 #include "plan/plan.h"
 #include "plan/routes.h"
@@ -187,4 +188,12 @@ int ctl_source_dump(char **ret, struct ctl *c, struct anonymize_counts *hidden, 
 	if (r == 0)
 		r = open_root(&root, c, err);
 	return r < 0 ? r : file_error(host_dump(ret, root, &kinds, hidden, err), err);
+}
+
+int ctl_source_vpd(struct vpd *ret, struct ctl *c, struct bdf bdf, struct arena *arena, struct error *err)
+{
+	auto_(host_root_close) struct host_root *root = NULL;
+	int r = open_root(&root, c, err);
+
+	return r < 0 ? r : file_error(host_vpd_read(ret, root, bdf, arena, err), err);
 }

@@ -6,10 +6,12 @@
 #include "base/bdf.h"
 
 struct anonymize_counts;
+struct arena;
 struct ctl;
 struct error;
 struct json_object;
 struct plan_request;
+struct vpd;
 
 /* The caller puts *ret. A request is what plan_request_read() took. */
 int ctl_source_topology(struct json_object **ret, struct ctl *c, struct error *err);
@@ -23,6 +25,9 @@ int ctl_source_acs(struct json_object **ret, struct ctl *c, struct error *err); 
 /* velactl dump; the caller frees. Reads this machine when neither --root nor --host is there. hidden: NULL
  * without --anonymize. */
 int ctl_source_dump(char **ret, struct ctl *c, struct anonymize_counts *hidden, struct error *err);
+
+/* One function's VPD from this machine's files, or those below --root: velad does not have it. */
+int ctl_source_vpd(struct vpd *ret, struct ctl *c, struct bdf bdf, struct arena *arena, struct error *err);
 
 /* One call to velad; body NULL: none. *ret: the answer, the caller puts it. A problem document becomes err,
  * and is kept in c->problem. -ECONNREFUSED: no velad. */

@@ -21,7 +21,8 @@ const struct ctl_verb ctl_verbs[] = {
 	{ "create", "NAME [FLAGS | --file FILE]", CTL_REQUEST | CTL_START | CTL_WAIT, 0, 1, ctl_create,
 	  "make a guest and start it" },
 	{ "list", "", 0, 0, 0, ctl_list, "all guests" },
-	{ "show", "NAME", 0, 1, 1, ctl_show, "one guest: its devices, steps and state" },
+	{ "show", "NAME | BDF [--vpd]", CTL_READ | CTL_NAMES | CTL_SHOW, 1, 1, ctl_show,
+	  "one guest, or all of one PCI function" },
 	{ "delete", "NAME", CTL_START | CTL_WAIT, 1, 1, ctl_delete, "stop a guest and give its devices back" },
 	{ "op show", "ID", 0, 1, 1, ctl_op_show, "how an operation goes" },
 	{ "op wait", "ID", CTL_WAIT, 1, 1, ctl_op_wait, "wait for an operation" },
@@ -98,7 +99,7 @@ void ctl_usage(struct ctl_out *out)
 	}
 	sbuf_add(&out->text, "\noptions of all verbs:\n");
 	ctl_args_help(&out->text, CTL_GLOBAL);
-	sbuf_add(&out->text, "\ntopo, path, plan, host and dump:\n");
+	sbuf_add(&out->text, "\ntopo, path, show BDF, plan, host and dump:\n");
 	ctl_args_help(&out->text, CTL_READ);
 	sbuf_add(&out->text, "\nvelactl help VERB has its other options; velactl(1) examples and exit statuses.\n");
 }

@@ -77,10 +77,153 @@ static void reads_a_port(void **state)
 	assert_true(s.reads < 40);
 }
 
+/* An endpoint with all that the walker reads; values as lspci -vvv would show them. */
+static struct space endpoint(void)
+{
+	struct space s = { .len = 4096 };
+
+	put(&s, 0x00, 0x233010de);
+	put(&s, 0x04, 0x00100006);
+	put(&s, 0x08, 0x030200a1);
+	put(&s, 0x34, 0x00000040);
+	put(&s, 0x40, 0x000b5005); /* MSI: enabled, 2^5 vectors possible */
+	put(&s, 0x50, 0x803f6011); /* MSI-X: enabled, 64 vectors */
+	put(&s, 0x60, 0x00020010); /* PCIe, version 2, endpoint */
+	put(&s, 0x64, 0x10008fe2); /* FLR, extended tags, payload 512 */
+	put(&s, 0x68, 0x00005950); /* payload 512, reads 4096, no snoop, extended tags, relaxed ordering */
+	put(&s, 0x6c, 0x00000105);
+	put(&s, 0x70, 0x01050000);
+	put(&s, 0x84, 0x00030180); /* 10-bit tags both ways, AtomicOps completed */
+	put(&s, 0x88, 0x00001040); /* 10-bit tags and AtomicOps as a requester */
+	put(&s, 0x100, 0x14820001); /* AER */
+	put(&s, 0x148, 0x1501000e); /* ARI */
+	put(&s, 0x150, 0x16010013); /* PRI */
+	put(&s, 0x154, 0x00000001);
+	put(&s, 0x160, 0x1701001b); /* PASID */
+	put(&s, 0x164, 0x00011406);
+	put(&s, 0x170, 0x19010015); /* resizable BARs 0 and 2 */
+	put(&s, 0x174, 0x00003f00); /* 16 to 512 MiB */
+	put(&s, 0x178, 0x00000440); /* two of them; BAR 0 has 16 MiB */
+	put(&s, 0x17c, 0x00e00000); /* 128 GiB to 512 GiB */
+	put(&s, 0x180, 0x80001142); /* and 2^63; BAR 2 has 128 GiB */
+	put(&s, 0x190, 0x1b010024); /* of VFs: one, of 1 TiB at most */
+	put(&s, 0x194, 0x01000000);
+	put(&s, 0x198, 0x00001420);
+	put(&s, 0x1b0, 0x00010010); /* SR-IOV */
+	put(&s, 0x1b8, 0x00000019);
+	put(&s, 0x1bc, 0x00200020);
+	put(&s, 0x1c0, 0x00000010);
+	put(&s, 0x1c4, 0x00010002);
+	put(&s, 0x1c8, 0x23300000);
+	return s;
+}
+
+static void reads_an_endpoint(void **state)
+{
+	struct space s = endpoint();
+	struct pcicap c;
+
+	(void)state;
+	pcicap_walk(&c, read_space, &s);
+	assert_true(c.readable && !c.broken && c.dev_known && c.dev2_known && c.flr);
+	assert_int_equal(c.revision, 0xa1);
+	assert_int_equal(c.msi.known, HOST_PRESENT);
+	assert_int_equal(c.msi.ctl, 0x000b);
+	assert_int_equal(c.msix.ctl, 0x803f);
+	assert_int_equal(c.devctl, 0x5950);
+	assert_int_equal(c.devcap2, 0x30180);
+	assert_int_equal(c.devctl2, 0x1040);
+	assert_int_equal(c.link_now.width, 16);
+	assert_int_equal(c.aer, HOST_PRESENT);
+	assert_int_equal(c.ari, HOST_PRESENT);
+	assert_int_equal(c.acs.known, HOST_ABSENT);
+	assert_int_equal(c.pri.ctl, 1);
+	assert_int_equal(c.pasid.cap, 0x1406);
+	assert_int_equal(c.pasid.ctl, 1);
+	assert_int_equal(c.rebar.n, 2);
+	assert_int_equal(c.rebar.bar[0].bar, 0);
+	assert_int_equal(c.rebar.bar[0].size, 4);
+	assert_int_equal(c.rebar.bar[0].sizes, 0x3f0);
+	assert_int_equal(c.rebar.bar[1].bar, 2);
+	assert_int_equal(c.rebar.bar[1].size, 17);
+	assert_int_equal(c.rebar.bar[1].sizes, UINT64_C(7) << 17 | UINT64_C(1) << 43);
+	assert_int_equal(c.vf_rebar.n, 1);
+	assert_int_equal(c.vf_rebar.bar[0].sizes, 1 << 20);
+	assert_int_equal(c.sriov.ctl, 0x19);
+	assert_int_equal(c.sriov.total, 32);
+	assert_int_equal(c.sriov.num, 16);
+	assert_int_equal(c.sriov.offset, 2);
+	assert_int_equal(c.sriov.stride, 1);
+	assert_int_equal(c.sriov.vf_device, 0x2330);
+	assert_in_range(s.reads, 30, 40); /* it must stay cheap: docs/performance.md */
+}
+
+/* Registers that make no sense are not passed on, nor taken for absent. */
+static void senseless_registers(void **state)
+{
+	static const uint32_t wrong[] = { 0x00000400, 0x000004e0, 0x00000427 }; /* none, seven, BAR 7 */
+	struct pcicap c;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		struct space s = endpoint();
+
+		put(&s, 0x178, wrong[i]);
+		pcicap_walk(&c, read_space, &s);
+		assert_int_equal(c.rebar.known, HOST_PRESENT);
+		assert_int_equal(c.rebar.n, 0);
+		assert_int_equal(c.sriov.known, HOST_PRESENT); /* the list goes on */
+	}
+}
+
+/* A capability does not reach from the first 256 bytes into what follows, which has other meanings. */
+static void registers_stay_in_their_space(void **state)
+{
+	struct space s = endpoint();
+	struct pcicap c;
+
+	(void)state;
+	put(&s, 0x50, 0x803ff011);
+	put(&s, 0xf0, 0x00020010);
+	put(&s, 0xf4, 0x10008fe2);
+	pcicap_walk(&c, read_space, &s);
+	assert_int_equal(c.pcie, HOST_PRESENT);
+	assert_false(c.dev_known);
+	assert_false(c.dev2_known);
+	assert_int_equal(c.link_cap.width, 0);
+	s = endpoint();
+	put(&s, 0x50, 0x803fd811);
+	put(&s, 0xd8, 0x00020010);
+	put(&s, 0xdc, 0x10008fe2);
+	pcicap_walk(&c, read_space, &s);
+	assert_true(c.dev_known);
+	assert_false(c.dev2_known); /* at 0xfc and 0x100 */
+}
+
+/* 256 bytes, give or take one: all of the standard list, nothing known of the other. */
+static void the_standard_list_alone(void **state)
+{
+	static const size_t lens[] = { 255, 256, 257 };
+	struct pcicap c;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(lens); i++) {
+		struct space s = endpoint();
+
+		s.len = lens[i];
+		pcicap_walk(&c, read_space, &s);
+		assert_int_equal(c.msix.known, HOST_PRESENT);
+		assert_true(c.dev2_known);
+		assert_int_equal(c.aer, HOST_UNKNOWN);
+		assert_int_equal(c.rebar.known, HOST_UNKNOWN);
+		assert_int_equal(c.acs.known, HOST_UNKNOWN);
+	}
+}
+
 /* What is not seen to the end is unknown, not absent. */
 static void a_short_space_leaves_unknown(void **state)
 {
-	static const size_t lens[] = { 0, 4, 63 };
+	static const size_t lens[] = { 0, 1, 4, 63 };
 	struct pcicap c;
 
 	(void)state;
@@ -175,7 +318,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads_a_port),         cmocka_unit_test(a_short_space_leaves_unknown),
 		cmocka_unit_test(broken_lists_are_cut), cmocka_unit_test(conventional_pci_has_no_acs),
-		cmocka_unit_test(random_bytes_are_bounded),
+		cmocka_unit_test(random_bytes_are_bounded), cmocka_unit_test(reads_an_endpoint),
+		cmocka_unit_test(senseless_registers),  cmocka_unit_test(registers_stay_in_their_space),
+		cmocka_unit_test(the_standard_list_alone),
 	};
 
 	return cmocka_run_group_tests_name("pcicap", tests, NULL, NULL);

@@ -83,7 +83,9 @@ says 2 '--gpus: "many" is not a whole number' plan --gpus many
 says 2 '--gpus is 99, allowed are 0 to 16' plan --gpus 99
 says 2 '--max-path is "NEAR"; known are PIX, PXB, PHB, NODE, SYS' plan --max-path NEAR
 says 2 'create: NAME is missing; usage: velactl create NAME [FLAGS | --file FILE]' create --gpus 1
-says 2 'show: an argument is missing; usage: velactl show NAME' show
+says 2 'show: an argument is missing; usage: velactl show NAME | BDF [--vpd]' show
+says 2 'show NAME asks velad and cannot work with --root' show train-1 --root /
+says 2 'show NAME has no option --vpd; see velactl help show NAME' show train-1 --vpd
 says 2 'list: too many arguments; usage: velactl list' list all
 says 2 'list asks velad and cannot work with --root' list --root /
 says 2 'list has no option --xml; see velactl help list' list --xml
@@ -146,6 +148,22 @@ check 'acs plan -o json: twelve pairs, no write' json 'len(d["pairs"]) == 12 and
 gives 0 '0000:15:02\.0|0000:00:' topo --all --host "$host"
 gives 0 '10de:2330' topo --numeric --host "$host"
 gives 0 '^IOMMU +on' host --host "$host"
+gives 0 '^below +0000:15:01\.0  root-port' show 19:00.0 --host "$host"
+gives 0 '^acs +present: cap 0x5f .*ctl 0x1d SrcValid ReqRedir' show 0000:17:01.0 --numeric --host "$host"
+COLUMNS=80 run show 0000:19:00.0 --host "$host"
+check 'a function fits into 80 columns' narrow "$dir/out" 80
+run -o json show 0000:19:00.0 --host "$host"
+check 'a function as JSON is its node, without VPD' json 'd["bdf"] == "0000:19:00.0" and d["msix"]["vectors"] > 0 and "vpd" not in d'
+says 3 'there is no PCI function 0000:ff:00.0; velactl topo --all has all' show ff:00.0 --host "$host"
+says 2 'a text host has no VPD: serial numbers are not in dumps' show 0000:19:00.0 --vpd --host "$host"
+tests/hosts/unpack "$host" "$dir/vpd"
+printf '\202\3\0NIC\220\14\0SN\3A7\1EC\4B2 \170' >"$dir/vpd/sys/bus/pci/devices/0000:1a:00.0/vpd" # SN is no text, and EC leaves its tag
+says 1 'the VPD of 0000:1a:00.0 is no list of resource data tags' show 0000:1a:00.0 --vpd --root "$dir/vpd"
+printf '\202\3\0NIC\220\14\0SN\3A7\1EC\3B2 \170' >"$dir/vpd/sys/bus/pci/devices/0000:1a:00.0/vpd"
+run -o json show 0000:1a:00.0 --vpd --root "$dir/vpd"
+check 'VPD on request' json 'd["vpd"] == {"name": "NIC", "fields": [{"key": "SN", "value": None, "writable": False}, {"key": "EC", "value": "B2", "writable": False}], "checksum": "absent"}'
+gives 0 '^vpd +name NIC, fields key SN' show 0000:1a:00.0 --vpd --root "$dir/vpd"
+says 1 'cannot read the VPD of 0000:19:00.0: it has none' show 0000:19:00.0 --vpd --root "$dir/vpd"
 gives 0 '^fits: 2 GPUs, 2 VFs; worst GPU-VF path PIX' plan --gpus 2 --vfs-per-gpu 1 --max-path PIX --host "$host"
 gives 0 '^bind +0000:19:00\.0 +nvidia +vfio-pci$' plan --gpus 1 --host "$host"
 gives 0 '^<domain ' plan a --xml --gpus 1 --host "$host"
