@@ -34,5 +34,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	pcicap_walk(&c, read_space, &s);
 	assert(c.link_cap.speed <= 6 && c.link_now.width <= 32);
+	assert(c.rebar.n <= 6 && c.vf_rebar.n <= 6);
+	for (unsigned i = 0; i < c.rebar.n; i++)
+		assert(c.rebar.bar[i].bar <= 5 && c.rebar.bar[i].sizes >> (PCICAP_SIZE_MAX + 1) == 0);
+	assert(c.acs.known != HOST_ABSENT || c.pcie != HOST_UNKNOWN); /* absent only if the lists were seen */
+	assert(c.readable || c.pcie == HOST_UNKNOWN);
 	return 0;
 }
