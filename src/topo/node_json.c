@@ -4,7 +4,6 @@
 
 #include <json-c/json.h>
 #include <linux/pci_regs.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -42,12 +41,30 @@ static void add_link(struct json_out *o, const struct host_facts *f)
 	json_add_out(o, "link", &l);
 }
 
-/* A hexadecimal number of at least `digits` digits; prefix "0x" or "". */
-static void add_hex(struct json_out *o, const char *key, const char *prefix, int digits, unsigned long long v)
+/* A hexadecimal number of at least so many digits, and its end. No printf: a big host has thousands of functions. */
+static char *put_hex(char *at, uint64_t v, unsigned digits)
 {
-	char text[24];
+	while (digits < 16 && v >> (4 * digits))
+		digits++;
+	for (unsigned i = digits; i-- > 0;)
+		*at++ = "0123456789abcdef"[v >> (4 * i) & 15];
+	*at = '\0';
+	return at;
+}
 
-	(void)snprintf(text, sizeof(text), "%s%0*llx", prefix, digits, v);
+static void add_hex(struct json_out *o, const char *key, unsigned digits, uint64_t v)
+{
+	char text[20];
+
+	(void)put_hex(text, v, digits);
+	json_add_string(o, key, text);
+}
+
+static void add_0x(struct json_out *o, const char *key, uint64_t v)
+{
+	char text[20] = "0x";
+
+	(void)put_hex(text + 2, v, 1);
 	json_add_string(o, key, text);
 }
 
@@ -63,7 +80,7 @@ static void add_bars(struct json_out *o, const struct host_function *fn)
 			continue;
 		b = json_out_new();
 		json_add_int(&b, "index", (int)i);
-		add_hex(&b, "start", "0x", 1, bar.start);
+		add_0x(&b, "start", bar.start);
 		json_add_uint(&b, "size", bar.size);
 		json_append_out(o, a, &b);
 	}
@@ -144,8 +161,8 @@ static void add_acs(struct json_out *o, const struct pcicap_acs *acs)
 	struct json_out a;
 
 	if (begin(&a, acs->known)) {
-		add_hex(&a, "cap", "0x", 1, acs->cap);
-		add_hex(&a, "ctl", "0x", 1, acs->ctl);
+		add_0x(&a, "cap", acs->cap);
+		add_0x(&a, "ctl", acs->ctl);
 		if (acs->cap & PCI_ACS_EC)
 			json_add_int(&a, "egress_ports", acs->cap >> 8 ? acs->cap >> 8 : 256);
 	}
@@ -218,7 +235,7 @@ static void add_sriov(struct json_out *o, const struct host_facts *f)
 	json_add_uint(&s, "offset", c->offset);
 	json_add_uint(&s, "stride", c->stride);
 	if (c->vf_device)
-		add_hex(&s, "vf_device", "", 4, c->vf_device);
+		add_hex(&s, "vf_device", 4, c->vf_device);
 	else
 		json_add_string(&s, "vf_device", NULL);
 	add_sriov_bars(&s, f->vf_bar);
@@ -283,7 +300,7 @@ static void add_physical(struct json_out *o, const struct inventory *inv, const 
 	const struct pcicap *c = &fn->facts->cap;
 
 	if (c->readable && !c->dead)
-		add_hex(o, "revision", "", 2, c->revision);
+		add_hex(o, "revision", 2, c->revision);
 	else
 		json_add_string(o, "revision", NULL);
 	if (gpu)
@@ -308,9 +325,10 @@ static void add_physical(struct json_out *o, const struct inventory *inv, const 
 /* "10de:2330"; null where it is not known. */
 static void add_ids(struct json_out *o, const char *key, uint16_t vendor, uint16_t device)
 {
-	char text[16];
+	char text[16], *at = put_hex(text, vendor, 4);
 
-	(void)snprintf(text, sizeof(text), "%04x:%04x", vendor, device);
+	*at++ = ':';
+	(void)put_hex(at, device, 4);
 	json_add_string(o, key, vendor && vendor != 0xffff ? text : NULL);
 }
 
@@ -327,7 +345,7 @@ json_object *topo_node_json(const struct topo *t, const struct topo_node *node)
 	if (f->class == HOST_CLASS_UNKNOWN)
 		json_add_string(&o, "class", NULL);
 	else
-		add_hex(&o, "class", "", 6, f->class);
+		add_hex(&o, "class", 6, f->class);
 	json_add_bdf(&o, "parent", node->parent == TOPO_NONE ? BDF_NONE : topo_at(t, node->parent)->fn->bdf);
 	topo_add_text(&o, "root_bus", f->root_bus);
 	topo_add_known(&o, "numa_node", f->numa_node);
