@@ -90,7 +90,7 @@ struct pcicap {
 
 #define PCICAP_SIZE_MAX 43 /* the biggest size of a resizable BAR, 2^63 bytes */
 
-#define PCICAP_READ_MAX 12 /* dwords in one call */
+#define PCICAP_READ_MAX 5 /* dwords in one call */
 
 /* Reads n aligned dwords; -errno (normally -ENODATA) where the space ends before, for this reader. */
 typedef int (*pcicap_read_fn)(void *self, uint16_t off, unsigned n, uint32_t *ret);

@@ -4,6 +4,7 @@
 #include "host/root.h"
 
 #include <dirent.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -22,7 +23,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/parse.h"
-#include "host/pcicap.h"
 #include "host/rdmatopo.h"
 #include "host/record.h"
 
@@ -275,25 +275,20 @@ int host_read_bytes(struct host_root *r, uint8_t *buf, size_t size, size_t *len,
 {
 	char path[HOST_PATH_MAX];
 	autoclose int fd = -1;
-	size_t n = 0;
 	ssize_t got = 1;
 	int e = PATH_OF(path, fmt);
 
 	if (e < 0 || r->text)
 		return e < 0 ? e : -EOPNOTSUPP;
 	fd = root_open(r, path, O_RDONLY | O_NOCTTY);
-	if (fd < 0)
-		return fd;
-	r->syscalls++; /* close */
-	while (n < size && got) {
-		got = read(fd, buf + n, size - n);
+	r->syscalls += fd >= 0; /* close */
+	for (*len = 0; fd >= 0 && *len < size && got; *len += got > 0 ? (size_t)got : 0) {
+		got = read(fd, buf + *len, size - *len);
 		r->syscalls++;
 		if (got < 0 && errno != EINTR)
 			return -errno;
-		n += got > 0 ? (size_t)got : 0;
 	}
-	*len = n;
-	return 0;
+	return fd < 0 ? fd : 0;
 }
 
 int host_read_uint(struct host_root *r, uint64_t *ret, int base, uint64_t max, const char *fmt, ...)
@@ -571,28 +566,25 @@ int host_config_open(struct host_config *ret, struct host_root *r, const char *f
 
 int host_config_read(struct host_config *c, uint16_t off, unsigned n, uint32_t *ret)
 {
-	uint8_t b[4 * PCICAP_READ_MAX];
-	ssize_t got;
+	const struct text_entry *t = c->text;
+	uint8_t *to = (uint8_t *)ret;
+	size_t got = 0, want = 4 * n;
+	ssize_t r = 0;
 
-	if (n > PCICAP_READ_MAX)
-		return -EINVAL;
-	if (c->text) {
-		const struct text_entry *t = c->text;
-
-		for (got = 0; got < (ssize_t)(4 * n) && off + (size_t)got + 4 <= t->len && text_entry_knows(t, off + (size_t)got); got += 4)
-			memcpy(b + got, t->bytes + off + got, 4);
-	} else {
-		got = pread(c->fd, b, 4 * n, off);
+	for (; t && got < want && off + got + 4 <= t->len && text_entry_knows(t, off + got); got += 4)
+		memcpy(to + got, t->bytes + off + got, 4);
+	if (!t) {
+		r = pread(c->fd, to, want, off);
 		c->root->syscalls++;
+		got = r > 0 ? (size_t)r : 0;
 	}
-	if (got < (ssize_t)(4 * n))
-		return got < 0 ? -errno : -ENODATA;
+	if (got < want)
+		return r < 0 ? -errno : -ENODATA;
 	c->root->config_dwords += n;
 	if (c->note)
-		config_note_read(c->note, off, b, 4 * n);
+		config_note_read(c->note, off, to, want);
 	for (unsigned i = 0; i < n; i++)
-		ret[i] = (uint32_t)b[4 * i] | (uint32_t)b[4 * i + 1] << 8 | (uint32_t)b[4 * i + 2] << 16 |
-			 (uint32_t)b[4 * i + 3] << 24;
+		ret[i] = le32toh(ret[i]);
 	return 0;
 }
 

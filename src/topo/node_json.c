@@ -87,12 +87,27 @@ static void add_bars(struct json_out *o, const struct host_function *fn)
 	json_add(o, "bars", a);
 }
 
-/* {"state": "present", ...}: what follows only then. False: nothing does. */
-static bool begin(struct json_out *c, enum host_known known)
+/* A node being made. Most capabilities of most functions are absent, or all are unknown: those that are alike
+ * share one object, which nobody changes. */
+struct node {
+	struct json_out out;
+	json_object    *rest[HOST_PRESENT]; /* {"state": "unknown"}, {"state": "absent"}; owned */
+};
+
+/* {"state": "present", ...}: what follows only then. False: nothing does, and it is in the node already. */
+static bool begin(struct json_out *c, struct node *n, const char *key, enum host_known known)
 {
+	if (known != HOST_PRESENT && n->rest[known]) {
+		json_add(&n->out, key, json_object_get(n->rest[known]));
+		return false;
+	}
 	*c = json_out_new();
 	json_add_string(c, "state", known_text(known));
-	return known == HOST_PRESENT;
+	if (known == HOST_PRESENT)
+		return true;
+	n->rest[known] = json_object_get(c->obj);
+	json_add_out(&n->out, key, c);
+	return false;
 }
 
 struct flag {
@@ -125,7 +140,7 @@ static const char *type_text(enum pcicap_type type)
 }
 
 /* Device Control and the second registers (7.5.3.4, 7.5.3.15, 7.5.3.16) as bits that have one meaning. */
-static void add_pcie(struct json_out *o, const struct pcicap *c)
+static void add_pcie(struct node *n, const struct pcicap *c)
 {
 	static const struct flag cap[] = { { "extended_tags_supported", PCI_EXP_DEVCAP_EXT_TAG } };
 	static const struct flag ctl[] = { { "extended_tags", PCI_EXP_DEVCTL_EXT_TAG },
@@ -142,65 +157,66 @@ static void add_pcie(struct json_out *o, const struct pcicap *c)
 					    { "completion_timeout_off", PCI_EXP_DEVCTL2_COMP_TMOUT_DIS } };
 	struct json_out p;
 
-	if (begin(&p, c->pcie)) {
-		json_add_string(&p, "type", type_text(c->type));
-		add_payload(&p, "max_payload", c->dev_known, c->devctl >> 5 & 7);
-		add_payload(&p, "max_payload_supported", c->dev_known, c->devcap & 7);
-		add_payload(&p, "max_read_request", c->dev_known, c->devctl >> 12 & 7);
-		add_flags(&p, ctl, ARRAY_SIZE(ctl), c->dev_known, c->devctl);
-		add_flags(&p, cap, ARRAY_SIZE(cap), c->dev_known, c->devcap);
-		add_flags(&p, cap2, ARRAY_SIZE(cap2), c->dev2_known, c->devcap2);
-		add_flags(&p, ctl2, ARRAY_SIZE(ctl2), c->dev2_known, c->devctl2);
-	}
-	json_add_out(o, "pcie", &p);
+	if (!begin(&p, n, "pcie", c->pcie))
+		return;
+	json_add_string(&p, "type", type_text(c->type));
+	add_payload(&p, "max_payload", c->dev_known, c->devctl >> 5 & 7);
+	add_payload(&p, "max_payload_supported", c->dev_known, c->devcap & 7);
+	add_payload(&p, "max_read_request", c->dev_known, c->devctl >> 12 & 7);
+	add_flags(&p, ctl, ARRAY_SIZE(ctl), c->dev_known, c->devctl);
+	add_flags(&p, cap, ARRAY_SIZE(cap), c->dev_known, c->devcap);
+	add_flags(&p, cap2, ARRAY_SIZE(cap2), c->dev2_known, c->devcap2);
+	add_flags(&p, ctl2, ARRAY_SIZE(ctl2), c->dev2_known, c->devctl2);
+	json_add_out(&n->out, "pcie", &p);
 }
 
 /* Egress control is for as many ports as the vector has bits, 0 meaning 256 (7.7.11.2). */
-static void add_acs(struct json_out *o, const struct pcicap_acs *acs)
+static void add_acs(struct node *n, const struct pcicap_acs *acs)
 {
 	struct json_out a;
 
-	if (begin(&a, acs->known)) {
-		add_0x(&a, "cap", acs->cap);
-		add_0x(&a, "ctl", acs->ctl);
-		if (acs->cap & PCI_ACS_EC)
-			json_add_int(&a, "egress_ports", acs->cap >> 8 ? acs->cap >> 8 : 256);
-	}
-	json_add_out(o, "acs", &a);
+	if (!begin(&a, n, "acs", acs->known))
+		return;
+	add_0x(&a, "cap", acs->cap);
+	add_0x(&a, "ctl", acs->ctl);
+	if (acs->cap & PCI_ACS_EC)
+		json_add_int(&a, "egress_ports", acs->cap >> 8 ? acs->cap >> 8 : 256);
+	json_add_out(&n->out, "acs", &a);
 }
 
 /* An Invalidate Queue Depth of 0 is 32 (10.5.1.2). */
-static void add_ats(struct json_out *o, const struct pcicap_ats *ats)
+static void add_ats(struct node *n, const struct pcicap_ats *ats)
 {
 	struct json_out a;
 
-	if (begin(&a, ats->known)) {
-		json_add_bool(&a, "enabled", ats->ctl & PCI_ATS_CTRL_ENABLE);
-		json_add_uint(&a, "stu", PCI_ATS_CTRL_STU(ats->ctl));
-		json_add_int(&a, "queue_depth", PCI_ATS_CAP_QDEP(ats->cap) ? PCI_ATS_CAP_QDEP(ats->cap) : 32);
-		json_add_bool(&a, "page_aligned", ats->cap & PCI_ATS_CAP_PAGE_ALIGNED);
-	}
-	json_add_out(o, "ats", &a);
+	if (!begin(&a, n, "ats", ats->known))
+		return;
+	json_add_bool(&a, "enabled", ats->ctl & PCI_ATS_CTRL_ENABLE);
+	json_add_uint(&a, "stu", PCI_ATS_CTRL_STU(ats->ctl));
+	json_add_int(&a, "queue_depth", PCI_ATS_CAP_QDEP(ats->cap) ? PCI_ATS_CAP_QDEP(ats->cap) : 32);
+	json_add_bool(&a, "page_aligned", ats->cap & PCI_ATS_CAP_PAGE_ALIGNED);
+	json_add_out(&n->out, "ats", &a);
 }
 
-static void add_part(struct json_out *o, const char *key, const struct pcicap_part *part, uint16_t enable)
+static void add_part(struct node *n, const char *key, const struct pcicap_part *part, uint16_t enable)
 {
 	struct json_out p;
 
-	if (begin(&p, part->known))
-		json_add_bool(&p, "enabled", part->ctl & enable);
-	json_add_out(o, key, &p);
+	if (!begin(&p, n, key, part->known))
+		return;
+	json_add_bool(&p, "enabled", part->ctl & enable);
+	json_add_out(&n->out, key, &p);
 }
 
-static void add_vectors(struct json_out *o, const char *key, const struct pcicap_part *part, uint16_t enable, int vectors)
+static void add_vectors(struct node *n, const char *key, const struct pcicap_part *part, uint16_t enable, int vectors)
 {
 	struct json_out p;
 
-	if (begin(&p, part->known)) {
-		json_add_bool(&p, "enabled", part->ctl & enable);
-		topo_add_known(&p, "vectors", vectors);
-	}
-	json_add_out(o, key, &p);
+	if (!begin(&p, n, key, part->known))
+		return;
+	json_add_bool(&p, "enabled", part->ctl & enable);
+	topo_add_known(&p, "vectors", vectors);
+	json_add_out(&n->out, key, &p);
 }
 
 static void add_sriov_bars(struct json_out *o, const struct host_bar *bar)
@@ -228,7 +244,8 @@ static void add_sriov(struct json_out *o, const struct host_facts *f)
 
 	if (c->known != HOST_PRESENT)
 		return;
-	(void)begin(&s, c->known);
+	s = json_out_new();
+	json_add_string(&s, "state", known_text(c->known));
 	json_add_uint(&s, "total", c->total);
 	topo_add_known(&s, "num", f->numvfs_known ? f->numvfs : -1);
 	add_flags(&s, ctl, ARRAY_SIZE(ctl), c->at, c->ctl);
@@ -294,10 +311,11 @@ static void add_resets(struct json_out *o, const char *p)
 	json_add(o, "reset", a);
 }
 
-static void add_physical(struct json_out *o, const struct inventory *inv, const struct host_function *fn)
+static void add_physical(struct node *n, const struct inventory *inv, const struct host_function *fn)
 {
 	const struct host_function *gpu = host_companion_of(inv, fn);
 	const struct pcicap *c = &fn->facts->cap;
+	struct json_out *o = &n->out;
 
 	if (c->readable && !c->dead)
 		add_hex(o, "revision", 2, c->revision);
@@ -306,14 +324,14 @@ static void add_physical(struct json_out *o, const struct inventory *inv, const 
 	if (gpu)
 		json_add_bdf(o, "companion_of", gpu->bdf);
 	add_power(o, fn->facts);
-	add_pcie(o, c);
-	add_vectors(o, "msi", &c->msi, PCI_MSI_FLAGS_ENABLE, (c->msi.ctl & PCI_MSI_FLAGS_QMASK) >> 1 > 5 ? -1 :
+	add_pcie(n, c);
+	add_vectors(n, "msi", &c->msi, PCI_MSI_FLAGS_ENABLE, (c->msi.ctl & PCI_MSI_FLAGS_QMASK) >> 1 > 5 ? -1 :
 		    1 << ((c->msi.ctl & PCI_MSI_FLAGS_QMASK) >> 1));
-	add_vectors(o, "msix", &c->msix, PCI_MSIX_FLAGS_ENABLE, (c->msix.ctl & PCI_MSIX_FLAGS_QSIZE) + 1);
-	add_acs(o, &c->acs);
-	add_ats(o, &c->ats);
-	add_part(o, "pri", &c->pri, PCI_PRI_CTRL_ENABLE);
-	add_part(o, "pasid", &c->pasid, PCI_PASID_CTRL_ENABLE);
+	add_vectors(n, "msix", &c->msix, PCI_MSIX_FLAGS_ENABLE, (c->msix.ctl & PCI_MSIX_FLAGS_QSIZE) + 1);
+	add_acs(n, &c->acs);
+	add_ats(n, &c->ats);
+	add_part(n, "pri", &c->pri, PCI_PRI_CTRL_ENABLE);
+	add_part(n, "pasid", &c->pasid, PCI_PASID_CTRL_ENABLE);
 	json_add_string(o, "aer", known_text(c->aer));
 	json_add_string(o, "ari", known_text(c->ari));
 	add_rebar(o, "resizable_bars", &c->rebar);
@@ -336,33 +354,36 @@ json_object *topo_node_json(const struct topo *t, const struct topo_node *node)
 {
 	const struct host_function *fn = node->fn;
 	const struct host_facts *f = fn->facts;
-	struct json_out o = json_out_new();
+	struct node n = { .out = json_out_new() };
+	struct json_out *o = &n.out;
 
-	json_add_bdf(&o, "bdf", fn->bdf);
-	json_add_string(&o, "kind", host_kind_text(f->kind));
-	add_ids(&o, "id", f->vendor, f->device);
-	add_ids(&o, "subsystem", f->subvendor, f->subdevice);
+	json_add_bdf(o, "bdf", fn->bdf);
+	json_add_string(o, "kind", host_kind_text(f->kind));
+	add_ids(o, "id", f->vendor, f->device);
+	add_ids(o, "subsystem", f->subvendor, f->subdevice);
 	if (f->class == HOST_CLASS_UNKNOWN)
-		json_add_string(&o, "class", NULL);
+		json_add_string(o, "class", NULL);
 	else
-		add_hex(&o, "class", 6, f->class);
-	json_add_bdf(&o, "parent", node->parent == TOPO_NONE ? BDF_NONE : topo_at(t, node->parent)->fn->bdf);
-	topo_add_text(&o, "root_bus", f->root_bus);
-	topo_add_known(&o, "numa_node", f->numa_node);
-	topo_add_known(&o, "iommu_group", fn->iommu_group);
-	topo_add_text(&o, "driver", host_driver_of(topo_inventory(t), fn));
-	topo_add_text(&o, "driver_override", f->driver_override);
-	add_link(&o, f);
+		add_hex(o, "class", 6, f->class);
+	json_add_bdf(o, "parent", node->parent == TOPO_NONE ? BDF_NONE : topo_at(t, node->parent)->fn->bdf);
+	topo_add_text(o, "root_bus", f->root_bus);
+	topo_add_known(o, "numa_node", f->numa_node);
+	topo_add_known(o, "iommu_group", fn->iommu_group);
+	topo_add_text(o, "driver", host_driver_of(topo_inventory(t), fn));
+	topo_add_text(o, "driver_override", f->driver_override);
+	add_link(o, f);
 	if (f->bars_known)
-		add_bars(&o, fn);
+		add_bars(o, fn);
 	else
-		json_add_string(&o, "bars", NULL);
+		json_add_string(o, "bars", NULL);
 	if (f->is_vf) {
-		json_add_bdf(&o, "pf", f->pf);
-		topo_add_known(&o, "vf_index", fn->vf_index == HOST_VF_UNNUMBERED ? -1 : fn->vf_index);
+		json_add_bdf(o, "pf", f->pf);
+		topo_add_known(o, "vf_index", fn->vf_index == HOST_VF_UNNUMBERED ? -1 : fn->vf_index);
 	} else {
-		add_physical(&o, topo_inventory(t), fn);
+		add_physical(&n, topo_inventory(t), fn);
 	}
-	add_resets(&o, f->reset_methods);
-	return json_finish(&o);
+	add_resets(o, f->reset_methods);
+	for (size_t i = 0; i < ARRAY_SIZE(n.rest); i++)
+		json_object_put(n.rest[i]);
+	return json_finish(o);
 }
