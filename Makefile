@@ -2,7 +2,7 @@
 # velad: plain make. Rooms are found by wildcard; each src/<room>/ becomes build/<room>.a.
 #
 #   make                       build/velad and build/velactl
-#   make check                 check-unit, then check-lab (root; emulates a whole GPU host)
+#   make check                 check-unit, fuzz, then check-lab (root; emulates a whole GPU host)
 #   make demo                  a guest with a GPU and a VF below one switch, in the emulated GPU host (root)
 #   make SAN=address,undefined check-unit     with sanitizers; V=1 shows commands
 #   make install DESTDIR=...   PREFIX is /usr/local, configuration goes to /etc/velad
@@ -87,7 +87,7 @@ $(HOSTSIM): $(wildcard tests/hostsim/*.h)
 .PHONY: check build-tests check-unit check-lab golden demo arrows lint bench deps install clean fuzz
 check: deps # then build: the compiler may have come with it just now
 	$(Q)$(MAKE) --no-print-directory all build-tests
-	$(Q)tests/check unit lab
+	$(Q)tests/check unit fuzz lab
 
 build-tests: $(TESTS) $(HOSTSIM)
 
