@@ -23,6 +23,7 @@ static const struct api_error errors[] = {
 	{ -EEXIST, 409, "Conflict" },
 	{ -EBUSY, 409, "Conflict" },
 	{ -ESTALE, 409, "Conflict" },
+	{ -EIDRM, 410, "Gone" },
 	{ -ENOSPC, 409, "Conflict" },
 	{ -ENODEV, 503, "Service Unavailable" },
 	{ -EREMOTEIO, 503, "Service Unavailable" },

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -245,6 +246,18 @@ void json_add_bdf(struct json_out *o, const char *key, struct bdf value)
 void json_add_bool(struct json_out *o, const char *key, bool value)
 {
 	json_add_made(o, key, json_object_new_boolean(value));
+}
+
+void json_add_time(struct json_out *o, const char *key, int64_t seconds)
+{
+	time_t t = (time_t)seconds;
+	char text[32];
+	struct tm tm;
+
+	if (seconds > 0 && gmtime_r(&t, &tm) && strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm) > 0)
+		json_add_string(o, key, text);
+	else
+		json_add(o, key, NULL);
 }
 
 struct json_out json_out_new(void)

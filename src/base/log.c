@@ -16,6 +16,11 @@ void log_init(enum log_level most)
 	log_journal = getenv("JOURNAL_STREAM") != NULL;
 }
 
+bool log_is_journal(void)
+{
+	return log_journal;
+}
+
 void log_write(enum log_level level, const char *fmt, ...)
 {
 	char line[1024];

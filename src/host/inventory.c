@@ -11,13 +11,14 @@
 #include "base/error.h"
 #include "host/read.h"
 
-#define FINDINGS_MAX 4096 /* a broken tree of 65,536 functions must not cost unbounded memory */
-
 struct inventory *host_inventory_free(struct inventory *inv)
 {
-	if (inv) {
+	while (inv && atomic_fetch_sub(&inv->refs, 1) == 1) { /* not recursive: the chain may be long */
+		struct inventory *base = (struct inventory *)inv->base;
+
 		arena_done(&inv->arena);
 		free(inv);
+		inv = base;
 	}
 	return NULL;
 }
@@ -43,7 +44,7 @@ int host_finding_add(struct inventory *inv, const char *id, struct bdf bdf, cons
 	struct host_finding *f;
 	va_list ap;
 
-	if (inv->nfindings == FINDINGS_MAX)
+	if (inv->nfindings == HOST_FINDINGS_MAX)
 		return 0;
 	f = finding_new(inv);
 	if (!f)
@@ -57,6 +58,21 @@ int host_finding_add(struct inventory *inv, const char *id, struct bdf bdf, cons
 	return 0;
 }
 
+static int by_place(const void *a, const void *b)
+{
+	const struct host_finding *x = a, *y = b;
+	int c = bdf_cmp(x->bdf, y->bdf);
+
+	c = c ? c : strcmp(x->id, y->id);
+	return c ? c : strcmp(x->text, y->text);
+}
+
+void host_findings_sort(struct inventory *inv)
+{
+	if (inv->nfindings)
+		qsort(inv->finding, inv->nfindings, sizeof(*inv->finding), by_place);
+}
+
 int host_inventory_read(struct inventory **ret, struct host_root *root, const struct host_kinds *kinds,
 			struct error *err)
 {
@@ -66,6 +82,7 @@ int host_inventory_read(struct inventory **ret, struct host_root *root, const st
 
 	if (!inv)
 		return error_set(err, -ENOMEM, "no memory for an inventory");
+	inv->refs = 1;
 	r = host_pci_read(inv, root, kinds, err);
 	if (r == 0)
 		r = host_numa_read(inv, root, err);
@@ -73,6 +90,7 @@ int host_inventory_read(struct inventory **ret, struct host_root *root, const st
 		r = host_system_read(inv, root, kinds, err);
 	if (r < 0)
 		return r;
+	host_findings_sort(inv);
 	after = host_root_stats(root);
 	inv->stats.syscalls = after.syscalls - before.syscalls;
 	inv->stats.config_dwords = after.config_dwords - before.config_dwords;

@@ -3,6 +3,7 @@
 /* host/inventory — the raw facts of one host at one moment, read through host/root. Plain records; all
  * memory belongs to the inventory's arena. What was not read is marked unknown, never guessed. */
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,6 +18,7 @@
 #include "host/system.h"
 
 struct error;
+struct host_changes;
 
 #define HOST_CLASS_UNKNOWN UINT32_MAX
 #define HOST_VF_UNNUMBERED UINT16_MAX /* a PF has 65,535 VFs at most */
@@ -86,6 +88,9 @@ struct host_finding {
 };
 
 struct inventory {
+	atomic_uint           refs;
+	const struct inventory *base;   /* a reference: the one that this differs from in part, and borrows from; or NULL */
+	size_t                depth;    /* of that chain */
 	struct arena          arena;
 	struct host_function *fn; /* sorted by BDF, no BDF twice */
 	size_t                nfn;
@@ -109,7 +114,13 @@ struct inventory {
 /* Fails only when the PCI bus cannot be listed or memory runs out; anything else becomes a finding. */
 int host_inventory_read(struct inventory **ret, struct host_root *root, const struct host_kinds *kinds,
 			struct error *err);
-struct inventory *host_inventory_free(struct inventory *inv); /* NULL is fine; returns NULL */
+/* As host_inventory_read() would give it now, if the machine differs from old at most in what c names, and in what
+ * hangs on it: VFs and PF, what lies below. What is unchanged is borrowed from old. -ESTALE: read everything. */
+int host_inventory_update(struct inventory **ret, const struct inventory *old, const struct host_changes *c,
+			  struct host_root *root, const struct host_kinds *kinds, struct error *err);
+/* Whether the bus lists its functions and no others: a few calls. Who came or went unheard is found so. */
+bool host_inventory_complete(const struct inventory *inv, struct host_root *root);
+struct inventory *host_inventory_free(struct inventory *inv); /* drops a reference; NULL is fine; returns NULL */
 AUTO_DEFINE(struct inventory *, host_inventory_free);
 
 /* For those who read or link the inventory; 4096 at most, later ones are dropped. -ENOMEM. */

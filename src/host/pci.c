@@ -48,13 +48,18 @@ static void read_place(struct pci_reader *rd, struct host_facts *f)
 	}
 }
 
+int pci_link(struct pci_reader *rd, char target[HOST_PATH_MAX], const char *name)
+{
+	return rd->bus_plain ? host_link_plain(rd->root, target, HOST_PATH_MAX, "sys/bus/pci/devices/%s", name) :
+			       host_link(rd->root, target, HOST_PATH_MAX, "sys/bus/pci/devices/%s", name);
+}
+
 static int read_path(struct pci_reader *rd, const struct host_function *fn, struct host_facts *f, const char *name)
 {
 	char target[HOST_PATH_MAX];
-	int r = rd->bus_plain ? host_link_plain(rd->root, target, sizeof(target), "sys/bus/pci/devices/%s", name) :
-				host_link(rd->root, target, sizeof(target), "sys/bus/pci/devices/%s", name);
+	int r = rd->target ? 0 : pci_link(rd, target, name);
 
-	if (r == 0 && attr_path(rd->dir, target)) {
+	if (r == 0 && attr_path(rd->dir, rd->target ? rd->target : target)) {
 		read_place(rd, f);
 		if (strcmp(attr_last_part(rd->dir), name) == 0 && *f->root_bus)
 			return 0;
@@ -266,14 +271,16 @@ static int read_single(struct pci_reader *rd, struct host_function *fn, const ch
 	if (r < 0)
 		return r;
 	read_uevent(rd, uevent);
-	physfn = pci_linked(rd, &f->pf, "physfn");
+	physfn = rd->was ? -ENOENT : pci_linked(rd, &f->pf, "physfn");
 	f->is_vf = physfn == 0;
 	fn->vf_index = f->is_vf ? HOST_VF_UNNUMBERED : 0;
 	pci_read_ids(rd, f, uevent);
 	r = pci_read_driver(rd, fn, uevent);
 	if (r == 0)
 		r = pci_read_group(rd, fn);
-	if (r == 0)
+	if (r == 0 && rd->was)
+		f->numa_node = rd->was->numa_node;
+	else if (r == 0)
 		r = read_numa(rd, fn, f);
 	f->kind = pci_kind(rd, f);
 	if (r == 0 && f->is_vf)
@@ -285,7 +292,7 @@ static int read_single(struct pci_reader *rd, struct host_function *fn, const ch
 	return r;
 }
 
-static int read_function(struct pci_reader *rd, struct host_function *fn, const char *name)
+int pci_read_function(struct pci_reader *rd, struct host_function *fn, const char *name)
 {
 	int r;
 
@@ -299,7 +306,7 @@ static int read_function(struct pci_reader *rd, struct host_function *fn, const 
 	return r < 0 ? r : 0;
 }
 
-static int by_bdf(const void *a, const void *b)
+int pci_by_bdf(const void *a, const void *b)
 {
 	return bdf_cmp(((const struct host_function *)a)->bdf, ((const struct host_function *)b)->bdf);
 }
@@ -320,6 +327,21 @@ static int drop_twins(struct inventory *inv)
 	return r;
 }
 
+/* Who is not root gets the header and little else. */
+int pci_config_short(struct inventory *inv)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < inv->nfn; i++) {
+		const struct pcicap *cap = &inv->fn[i].facts->cap;
+
+		n += cap->readable && !cap->dead && !cap->broken && cap->pcie == HOST_UNKNOWN;
+	}
+	return n == 0 ? 0 : host_finding_add(inv, "pci.config-short", BDF_NONE,
+					     "config space of %zu functions can be read only in part: port types, ACS and "
+					     "ATS are unknown; read as root", n);
+}
+
 static int read_functions(struct pci_reader *rd, const struct host_names *names)
 {
 	struct inventory *inv = rd->inv;
@@ -334,18 +356,16 @@ static int read_functions(struct pci_reader *rd, const struct host_names *names)
 					     "\"%.60s\" below /sys/bus/pci/devices is no PCI address", names->name[i]);
 			continue;
 		}
-		r = read_function(rd, fn, names->name[i]);
+		r = pci_read_function(rd, fn, names->name[i]);
 		inv->nfn++;
 	}
-	if (r == 0 && rd->config_short)
-		r = host_finding_add(inv, "pci.config-short", BDF_NONE,
-				     "config space of %zu functions can be read only in part: port types, ACS and ATS are "
-				     "unknown; read as root", rd->config_short);
 	if (inv->nfn)
-		qsort(inv->fn, inv->nfn, sizeof(*inv->fn), by_bdf);
+		qsort(inv->fn, inv->nfn, sizeof(*inv->fn), pci_by_bdf);
 	if (r == 0)
 		r = drop_twins(inv);
-	return r < 0 ? r : pci_vf_number(rd);
+	if (r == 0)
+		r = pci_vf_number(rd);
+	return r < 0 ? r : pci_config_short(inv);
 }
 
 static int read_bus(struct pci_reader *rd, struct arena *scratch, struct error *err)

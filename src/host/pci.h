@@ -28,7 +28,10 @@ struct pci_reader {
 	size_t                   nrows;
 	struct pci_range        *range;     /* newest first: VFs follow their PF */
 	size_t                   nranges;
-	size_t                   config_short; /* functions whose config ends after the header (not root) */
+	/* of one function that was read before (update.c), else NULL and 0 */
+	const struct host_facts *was;    /* what cannot have changed is taken from here */
+	const char              *target; /* of its link below sys/bus/pci/devices */
+	uint16_t                 chunk;  /* of config space, read at once */
 };
 
 /* src/host/pci.c: the attributes, of whatever function rd->dir is */
@@ -40,6 +43,10 @@ int         pci_linked(struct pci_reader *rd, struct bdf *ret, const char *name)
 void        pci_read_ids(struct pci_reader *rd, struct host_facts *f, const char *uevent);
 int         pci_read_driver(struct pci_reader *rd, struct host_function *fn, const char *uevent);
 int         pci_read_group(struct pci_reader *rd, struct host_function *fn);
+int         pci_read_function(struct pci_reader *rd, struct host_function *fn, const char *name); /* all of one */
+int         pci_link(struct pci_reader *rd, char target[HOST_PATH_MAX], const char *name); /* below sys/bus/pci/devices */
+int         pci_config_short(struct inventory *inv); /* the finding about those that are read in part */
+int         pci_by_bdf(const void *a, const void *b);
 void        pci_read_bars(struct pci_reader *rd, struct host_facts *f);
 enum host_kind pci_kind(const struct pci_reader *rd, const struct host_facts *f);
 
@@ -53,5 +60,8 @@ const struct host_bar *pci_vf_bars(struct pci_reader *rd, unsigned config_total)
 int pci_range_add(struct pci_reader *rd, const struct host_facts *pf);
 /* 1: fn is a VF of a known range, and is read. 0: unknown yet. */
 int pci_vf_read(struct pci_reader *rd, struct host_function *fn, const char *name);
+/* Which VF of its PF a function is by the PF's numbers, if it is below `count`. */
+bool pci_vf_index(uint16_t *ret, struct bdf at, const struct host_facts *pf, struct bdf bdf, unsigned count);
+bool pci_vf_place(struct bdf *ret, struct bdf pf, const struct host_facts *f, unsigned n);
 /* When all are read: numbers the VFs that no range led to. */
 int pci_vf_number(struct pci_reader *rd);

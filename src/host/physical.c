@@ -35,7 +35,9 @@ static void read_sleep(struct pci_reader *rd, struct host_facts *f)
 
 	if (f->power_state && strcmp(f->power_state, "D0") != 0)
 		f->runtime_status = read_word(rd, states, ARRAY_SIZE(states), "power/runtime_status");
-	if (f->kind != HOST_OTHER && pci_number(rd, &n, 10, 1, "d3cold_allowed") == 0)
+	if (rd->was)
+		f->d3cold_allowed = rd->was->d3cold_allowed;
+	else if (f->kind != HOST_OTHER && pci_number(rd, &n, 10, 1, "d3cold_allowed") == 0)
 		f->d3cold_allowed = (int8_t)n;
 }
 
@@ -51,8 +53,13 @@ static void read_override(struct pci_reader *rd, struct host_facts *f)
 static void read_resets(struct pci_reader *rd, struct host_facts *f)
 {
 	char text[256];
-	int r = pci_attr(rd, text, sizeof(text), "reset_method");
+	int r;
 
+	if (rd->was) {
+		f->reset_methods = rd->was->reset_methods;
+		return;
+	}
+	r = pci_attr(rd, text, sizeof(text), "reset_method");
 	if (r == 0 || r == -ENOENT)
 		f->reset_methods = pci_text(rd, r == 0 ? text : "");
 }
@@ -92,6 +99,7 @@ static int read_config(struct pci_reader *rd, struct host_facts *f)
 	int r = host_config_open(&c, rd->root, "%s/config", rd->dir);
 
 	if (r == 0) {
+		c.chunk = rd->chunk;
 		pcicap_walk(&f->cap, config_read, &c);
 		host_config_close(&c);
 	}
@@ -106,8 +114,6 @@ static int read_config(struct pci_reader *rd, struct host_facts *f)
 	if (f->cap.broken)
 		return host_finding_add(rd->inv, "pci.config-broken", rd->bdf,
 					"its capability list loops or leaves the config space; what lies behind is unknown");
-	if (f->cap.pcie == HOST_UNKNOWN)
-		rd->config_short++;
 	return 0;
 }
 

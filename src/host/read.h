@@ -5,6 +5,11 @@
 
 #include "host/inventory.h"
 
+#define HOST_FINDINGS_MAX 4096 /* a broken tree of 65,536 functions must not cost unbounded memory */
+
+void host_findings_sort(struct inventory *inv); /* by function, then id: whatever the order of reading */
+
+
 /* src/host/pci.c: functions, their places, capabilities, drivers, groups */
 int host_pci_read(struct inventory *inv, struct host_root *root, const struct host_kinds *kinds, struct error *err);
 /* src/host/numa.c: nodes, CPUs, memory, hugepages, distances */

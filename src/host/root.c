@@ -564,7 +564,7 @@ int host_config_open(struct host_config *ret, struct host_root *r, const char *f
 	return 0;
 }
 
-int host_config_read(struct host_config *c, uint16_t off, unsigned n, uint32_t *ret)
+static int config_fetch(struct host_config *c, uint16_t off, unsigned n, uint32_t *ret)
 {
 	const struct text_entry *t = c->text;
 	uint8_t *to = (uint8_t *)ret;
@@ -586,6 +586,37 @@ int host_config_read(struct host_config *c, uint16_t off, unsigned n, uint32_t *
 	for (unsigned i = 0; i < n; i++)
 		ret[i] = le32toh(ret[i]);
 	return 0;
+}
+
+/* Of a chunk, as many dwords as there are. */
+static int config_fill(struct host_config *c, uint16_t off)
+{
+	ssize_t got = pread(c->fd, c->bytes, c->chunk, off);
+
+	c->root->syscalls++;
+	c->at = off;
+	c->len = got > 0 ? (uint16_t)(got & ~3) : 0;
+	c->root->config_dwords += c->len / 4u;
+	return got < 0 ? -errno : 0;
+}
+
+int host_config_read(struct host_config *c, uint16_t off, unsigned n, uint32_t *ret)
+{
+	int r = 0;
+
+	if (!c->chunk || c->text || c->note)
+		return config_fetch(c, off, n, ret);
+	for (unsigned i = 0; i < n && r == 0; i++, off += 4) {
+		if (off < c->at || off >= c->at + c->len)
+			r = config_fill(c, off - off % c->chunk);
+		if (r == 0 && off + 4 > c->at + c->len)
+			r = -ENODATA;
+		if (r == 0) {
+			memcpy(&ret[i], c->bytes + (off - c->at), 4);
+			ret[i] = le32toh(ret[i]);
+		}
+	}
+	return r;
 }
 
 void host_config_close(struct host_config *c)

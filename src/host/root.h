@@ -68,12 +68,17 @@ struct host_names {
 int host_list(struct host_root *r, struct host_names *ret, struct arena *arena, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+#define HOST_CHUNK_MAX 256
+
 /* Config space of one function, opened once and read by aligned dwords. */
 struct host_config {
 	struct host_root *root; /* borrowed */
 	int               fd;   /* of a directory root; -1 */
 	const void       *text; /* of a text root; borrowed */
 	struct config_note *note; /* owned; NULL unless recording */
+	uint16_t          chunk;   /* bytes read at once, a power of two; 0: what is asked for */
+	uint16_t          at, len; /* the bytes read last */
+	uint8_t           bytes[HOST_CHUNK_MAX];
 };
 int  host_config_open(struct host_config *ret, struct host_root *r, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

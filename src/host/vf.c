@@ -13,12 +13,12 @@
 #define VF_ROW     7   /* PCI_IOV_RESOURCES */
 
 /* VF n is at routing id PF + offset + n * stride (PCIe 9.2.1.2). */
-static bool vf_place(struct bdf *ret, struct bdf bdf, const struct host_facts *pf, unsigned n)
+bool pci_vf_place(struct bdf *ret, struct bdf pf, const struct host_facts *f, unsigned n)
 {
-	return bdf_add(ret, bdf, pf->cap.sriov.offset + n * pf->cap.sriov.stride);
+	return bdf_add(ret, pf, f->cap.sriov.offset + n * f->cap.sriov.stride);
 }
 
-static bool vf_index(uint16_t *ret, struct bdf at, const struct host_facts *pf, struct bdf bdf, unsigned count)
+bool pci_vf_index(uint16_t *ret, struct bdf at, const struct host_facts *pf, struct bdf bdf, unsigned count)
 {
 	const struct pcicap_sriov *s = &pf->cap.sriov;
 	int from = at.bus << 8 | at.devfn, to = bdf.bus << 8 | bdf.devfn, off = to - from - s->offset;
@@ -61,7 +61,7 @@ int pci_range_add(struct pci_reader *rd, const struct host_facts *pf)
 		char name[16];
 
 		(void)snprintf(name, sizeof(name), "virtfn%u", ends[i]);
-		if (!vf_place(&want, rd->bdf, pf, ends[i]) || pci_linked(rd, &got, name) < 0 || !bdf_eq(want, got))
+		if (!pci_vf_place(&want, rd->bdf, pf, ends[i]) || pci_linked(rd, &got, name) < 0 || !bdf_eq(want, got))
 			return 0;
 	}
 	range = arena_alloc(&rd->inv->arena, sizeof(*range));
@@ -77,7 +77,7 @@ static struct pci_range *range_find(const struct pci_reader *rd, uint16_t *index
 {
 	struct pci_range *at = rd->range;
 
-	while (at && !vf_index(index, at->bdf, at->pf, bdf, at->pf->numvfs))
+	while (at && !pci_vf_index(index, at->bdf, at->pf, bdf, at->pf->numvfs))
 		at = at->next;
 	return at;
 }
@@ -207,7 +207,7 @@ int pci_vf_number(struct pci_reader *rd)
 
 		if (!vf->facts->is_vf || vf->vf_index != HOST_VF_UNNUMBERED)
 			continue;
-		if (pf && vf_index(&index, pf->bdf, pf->facts, vf->bdf, pf->facts->cap.sriov.total))
+		if (pf && pci_vf_index(&index, pf->bdf, pf->facts, vf->bdf, pf->facts->cap.sriov.total))
 			vf_of(vf, pf->facts, index);
 		else
 			r = host_finding_add(inv, "pci.vf-index-unknown", vf->bdf,

@@ -2,7 +2,6 @@
 /* Instances and operations as JSON, as docs/openapi.json has them. */
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -16,18 +15,6 @@
 static int no_memory(struct error *err)
 {
 	return error_set(err, -ENOMEM, "no memory for an answer");
-}
-
-static void add_time(struct json_out *o, const char *key, int64_t seconds)
-{
-	time_t t = (time_t)seconds;
-	char text[32];
-	struct tm tm;
-
-	if (seconds > 0 && gmtime_r(&t, &tm) && strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm) > 0)
-		json_add_string(o, key, text);
-	else
-		json_add(o, key, NULL);
 }
 
 struct json_object *json_steps(const struct rows_step *step, size_t n, bool backwards)
@@ -108,7 +95,7 @@ static int fill_instance(struct json_out *o, const struct rows_instance *in, con
 	json_add_string(o, "uuid", in->uuid);
 	json_add_string(o, "state", inst_state_text(in->state));
 	json_add_string(o, "error", in->error);
-	add_time(o, "created", in->created);
+	json_add_time(o, "created", in->created);
 	r = add_plan(o, in, err);
 	json_add_uint(o, "operation", in->operation);
 	add_steps(o, json_steps(step, n, false));
@@ -250,8 +237,8 @@ static int op_json(struct store_tx *tx, json_object **ret, uint64_t id, struct a
 	json_add_string(&o, "kind", op_kind_text(op->kind));
 	json_add_string(&o, "instance", op->instance);
 	json_add_string(&o, "state", op_state_text(op->state));
-	add_time(&o, "created", op->created);
-	add_time(&o, "finished", op->finished);
+	json_add_time(&o, "created", op->created);
+	json_add_time(&o, "finished", op->finished);
 	add_error(&o, op);
 	add_steps(&o, steps);
 	return finish(ret, &o, 0, err);

@@ -11,16 +11,19 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "topo/topo.h"
+#include "velad/current.h"
 #include "velad/manager.h"
 
 enum { EXIT_USAGE = 2 };
 
 static const char usage[] =
-	"usage: velad [--root DIR] [--conf FILE] [--socket PATH] [--store FILE] [--libvirt URI] [--debug]\n"
+	"usage: velad [--root DIR] [--uevents PATH] [--conf FILE] [--socket PATH] [--store FILE] [--libvirt URI]\n"
+	"             [--debug]\n"
 	"\n"
 	"The per-host daemon that starts KVM guests with GPUs and SR-IOV VFs; see velad(8).\n"
 	"\n"
 	"  --root DIR     read and change the machine below DIR (/)\n"
+	"  --uevents PATH hear of its changes from this socket, not from the kernel; for simulated machines\n"
 	"  --conf FILE    configuration (/etc/velad/velad.conf, or the built-in one)\n"
 	"  --socket PATH  listen here when systemd hands no socket over\n"
 	"  --store FILE   state (state_dir/velad.db)\n"
@@ -30,19 +33,19 @@ static const char usage[] =
 /* 0 go on, 1 done (help, version), -1 usage error, which getopt has printed. */
 static int parse_options(struct manager_options *o, int argc, char **argv)
 {
-	enum { ROOT = 256, CONF, SOCKET, STORE, LIBVIRT, DEBUG, HELP, VERSION };
+	enum { ROOT = 256, CONF, SOCKET, STORE, LIBVIRT, UEVENTS, DEBUG, HELP, VERSION };
 	static const struct option options[] = {
 		{ "root", required_argument, NULL, ROOT },       { "conf", required_argument, NULL, CONF },
 		{ "socket", required_argument, NULL, SOCKET },   { "store", required_argument, NULL, STORE },
-		{ "libvirt", required_argument, NULL, LIBVIRT }, { "debug", no_argument, NULL, DEBUG },
-		{ "help", no_argument, NULL, HELP },             { "version", no_argument, NULL, VERSION },
-		{ 0 },
+		{ "libvirt", required_argument, NULL, LIBVIRT }, { "uevents", required_argument, NULL, UEVENTS },
+		{ "debug", no_argument, NULL, DEBUG },           { "help", no_argument, NULL, HELP },
+		{ "version", no_argument, NULL, VERSION },       { 0 },
 	};
-	const char **to[] = { &o->root, &o->conf, &o->socket, &o->store, &o->libvirt };
+	const char **to[] = { &o->root, &o->conf, &o->socket, &o->store, &o->libvirt, &o->uevents };
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c >= ROOT && c <= LIBVIRT) {
+		if (c >= ROOT && c <= UEVENTS) {
 			*to[c - ROOT] = optarg;
 		} else if (c == DEBUG) {
 			log_init(LOG_LEVEL_DEBUG);
@@ -67,7 +70,7 @@ static int on_hup(sd_event_source *source, const struct signalfd_siginfo *si, vo
 
 	(void)source;
 	(void)si;
-	if (manager_rescan(m, &err) < 0)
+	if (current_catch_up(m->now, CURRENT_ALL, &err) < 0)
 		log_err("%s", err.text);
 	return 0;
 }
@@ -124,7 +127,7 @@ static int run(struct manager_options *o, struct error *err)
 		r = watch_signals(m, err);
 	if (r < 0)
 		return r;
-	(void)sd_notifyf(0, "READY=1\nSTATUS=%zu PCI functions", topo_count(m->topo));
+	(void)sd_notifyf(0, "READY=1\nSTATUS=%zu PCI functions", topo_count(current_topo(m->now)));
 	r = sd_event_loop(m->event);
 	(void)sd_notify(0, "STOPPING=1");
 	return r < 0 ? error_set(err, r, "the event loop failed: %s", strerror(-r)) : 0;

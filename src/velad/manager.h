@@ -3,7 +3,6 @@
 /* velad/manager — everything the daemon has, hanging together. Lives on the loop's thread. */
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <systemd/sd-event.h>
 
 #include "base/auto.h"
@@ -12,10 +11,10 @@
 
 struct act_machine;
 struct api_server;
+struct current;
 struct error;
 struct host_root;
 struct inst_manager;
-struct topo;
 
 struct manager_options {
 	const char *root;    /* "/" */
@@ -23,6 +22,7 @@ struct manager_options {
 	const char *socket;  /* NULL: conf's; used when listen_fd is -1 */
 	const char *store;   /* NULL: conf's state_dir/velad.db */
 	const char *libvirt; /* NULL: conf's */
+	const char *uevents; /* a socket that uevents of the root come from; NULL: the kernel, for / */
 	int         listen_fd; /* from systemd; -1: make our own */
 };
 
@@ -33,9 +33,7 @@ struct manager {
 	struct host_root    *root;      /* owned */
 	struct act_machine  *machine;   /* owned */
 	struct inst_manager *instances; /* owned */
-	struct topo         *topo;      /* owned; never NULL after manager_new */
-	char                *topo_text; /* owned: its nodes as JSON, to see whether a scan found anything new */
-	uint64_t             scanned;   /* when, in CLOCK_MONOTONIC usec */
+	struct current      *now;       /* owned: the topology */
 	int                  changed_fd;   /* eventfd, owned: a worker changed the machine */
 	sd_event_source     *changed;      /* owned */
 	struct api_server   *server;    /* owned */
@@ -47,9 +45,5 @@ int manager_new(struct manager **ret, const struct manager_options *opt, struct 
 struct manager *manager_free(struct manager *m); /* NULL is fine; returns NULL */
 AUTO_DEFINE(struct manager *, manager_free);
 
-/* Reads the machine anew; the topology is replaced, with the next generation, if it differs. */
-int manager_rescan(struct manager *m, struct error *err);
-/* As manager_rescan, unless that was less than a second ago. */
-int manager_refresh(struct manager *m, struct error *err);
 /* m->domain_type, asking libvirt once; also begins to listen to its events. -EREMOTEIO. */
 int manager_libvirt(struct manager *m, struct error *err);

@@ -12,13 +12,18 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "guest/guest.h"
+#include "host/change.h"
 #include "host/inventory.h"
 #include "instance/instance.h"
 #include "plan/acs.h"
 #include "plan/plan.h"
 #include "plan/routes.h"
 #include "topo/path.h"
+#include "topo/topo.h"
+#include "velad/current.h"
 #include "velad/manager.h"
+
+#define PLAN_TRIES 4
 
 static const char openapi[] =
 #include "openapi.inc"
@@ -43,24 +48,24 @@ static int get_openapi(void *self, const struct api_request *req, struct api_res
 static int get_host(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	struct manager *m = self;
-	int r = manager_refresh(m, err);
+	int r = current_catch_up(m->now, CURRENT_HOST, err);
 
 	(void)req;
-	return r < 0 ? r : answer(res, topo_host_json(m->topo), err);
+	return r < 0 ? r : answer(res, topo_host_json(current_topo(m->now)), err);
 }
 
 /* Who holds each function, into the nodes of the document. */
 static int add_owners(struct manager *m, json_object *doc, struct error *err)
 {
 	json_object *nodes = json_object_object_get(doc, "nodes");
-	autofree const char **owner = calloc(topo_count(m->topo) + 1, sizeof(*owner));
+	autofree const char **owner = calloc(topo_count(current_topo(m->now)) + 1, sizeof(*owner));
 	struct plan_taken *taken = NULL;
 	struct arena arena = { 0 };
 	size_t n = 0;
 	int r = owner ? inst_taken(m->instances, &taken, &n, &arena, err) : error_set(err, -ENOMEM, "no memory for the answer");
 
 	for (size_t k = 0; r == 0 && k < n; k++) {
-		uint32_t at = topo_find(m->topo, taken[k].bdf);
+		uint32_t at = topo_find(current_topo(m->now), taken[k].bdf);
 
 		if (at != TOPO_NONE)
 			owner[at] = taken[k].owner;
@@ -79,21 +84,21 @@ static int add_owners(struct manager *m, json_object *doc, struct error *err)
 static int get_topology(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	struct manager *m = self;
-	int r = manager_refresh(m, err);
+	int r = current_catch_up(m->now, CURRENT_TOPOLOGY, err);
 
 	(void)req;
 	if (r == 0)
-		r = answer(res, topo_json(m->topo), err);
+		r = answer(res, topo_json(current_topo(m->now)), err);
 	return r < 0 ? r : add_owners(m, res->body, err);
 }
 
 static int get_routes(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	struct manager *m = self;
-	int r = manager_refresh(m, err);
+	int r = current_catch_up(m->now, CURRENT_CONTROLS, err);
 
 	(void)req;
-	return r < 0 ? r : plan_routes_json(&res->body, m->topo, err);
+	return r < 0 ? r : plan_routes_json(&res->body, current_topo(m->now), err);
 }
 
 /* "A,B": OpenAPI's style for an array in a path (RFC 6570, 3.2.2) */
@@ -117,8 +122,8 @@ static int get_path(void *self, const struct api_request *req, struct api_respon
 	int r = two_functions(&a, &b, req->param, err);
 
 	if (r == 0)
-		r = manager_refresh(m, err);
-	return r < 0 ? r : topo_path_json(&res->body, m->topo, a, b, err);
+		r = current_catch_up(m->now, CURRENT_CONTROLS, err);
+	return r < 0 ? r : topo_path_json(&res->body, current_topo(m->now), a, b, err);
 }
 
 static int get_route(void *self, const struct api_request *req, struct api_response *res, struct error *err)
@@ -128,20 +133,30 @@ static int get_route(void *self, const struct api_request *req, struct api_respo
 	int r = two_functions(&a, &b, req->param, err);
 
 	if (r == 0)
-		r = manager_refresh(m, err);
-	return r < 0 ? r : plan_route_json(&res->body, m->topo, a, b, err);
+		r = current_catch_up(m->now, CURRENT_CONTROLS, err);
+	return r < 0 ? r : plan_route_json(&res->body, current_topo(m->now), a, b, err);
 }
 
 static int get_acs(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	auto_(plan_acs_free) struct plan_acs *plan = NULL;
 	struct manager *m = self;
-	int r = manager_refresh(m, err);
+	int r = current_catch_up(m->now, CURRENT_CONTROLS, err);
 
 	(void)req;
 	if (r == 0)
-		r = plan_acs_all(&plan, m->topo, err);
+		r = plan_acs_all(&plan, current_topo(m->now), err);
 	return r < 0 ? r : answer(res, plan_acs_json(plan), err);
+}
+
+static int get_changes(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+	uint64_t since = 0;
+
+	if (parse_uint(&since, req->param, 10, INT64_MAX) < 0)
+		return error_set(err, -EINVAL, "\"%s\" is no generation; generations are numbers", req->param);
+	return current_changes(m->now, &res->body, since, err);
 }
 
 /* ---- plans ------------------------------------------------------------------------------------------ */
@@ -154,10 +169,10 @@ static int read_request(struct plan_request *ret, const struct api_request *req,
 	return r < 0 ? r : plan_request_read(ret, o, err);
 }
 
-static int make_plan(struct manager *m, struct plan **ret, const struct plan_request *request, struct error *err)
+static int plan_now(struct manager *m, struct plan **ret, const struct plan_request *request, struct error *err)
 {
 	struct plan_input in = {
-		.topo = m->topo,
+		.topo = current_topo(m->now),
 		.request = request,
 		.policy = { .vfs_per_pf = (uint16_t)m->conf.vfs_per_pf, .memory_reserve = m->conf.memory_reserve },
 	};
@@ -172,6 +187,52 @@ static int make_plan(struct manager *m, struct plan **ret, const struct plan_req
 	return r;
 }
 
+/* All that a plan stands on: its devices, their PFs, the ports above. One that does not fit stands on everything. */
+static void basis(struct host_changes *which, const struct topo *t, const struct plan *plan)
+{
+	struct bdf at[PLAN_GPUS_MAX + 2 * PLAN_VFS_MAX];
+	size_t n = 0;
+
+	which->lost = !plan->fits;
+	for (size_t i = 0; i < plan->ngpus; i++)
+		at[n++] = plan->gpu[i];
+	for (size_t i = 0; i < plan->nvfs; i++) {
+		at[n++] = plan->vf[i].bdf;
+		at[n++] = plan->vf[i].pf;
+	}
+	for (size_t i = 0; i < plan->ncompanions; i++)
+		host_changes_add(which, plan->companion[i].bdf, true);
+	for (size_t i = 0; i < n; i++) {
+		uint32_t up = topo_find(t, at[i]); /* a VF that is not there yet has none */
+
+		for (; up != TOPO_NONE; up = topo_at(t, up)->parent)
+			host_changes_add(which, topo_at(t, up)->fn->bdf, true);
+	}
+}
+
+/* A plan is made from what was heard of, so what it stands on is read before it is believed: an event that did not
+ * come, or never does (a write to driver_override or ACS), makes no wrong plan. */
+static int make_plan(struct manager *m, struct plan **ret, const struct plan_request *request, struct error *err)
+{
+	for (unsigned tries = 0; tries < PLAN_TRIES; tries++) {
+		auto_(plan_free) struct plan *plan = NULL;
+		struct host_changes which = { 0 };
+		int r = plan_now(m, &plan, request, err);
+
+		if (r < 0)
+			return r;
+		basis(&which, current_topo(m->now), plan);
+		r = current_verify(m->now, &which, err);
+		host_changes_done(&which);
+		if (r == 0)
+			*ret = steal(plan);
+		if (r <= 0)
+			return r;
+	}
+	return error_set(err, -ESTALE, "the machine changed %d times while this was planned; try again when it is quiet",
+			 PLAN_TRIES);
+}
+
 static int dry_run(struct manager *m, const struct plan_request *request, struct api_response *res, struct error *err)
 {
 	auto_(plan_free) struct plan *plan = NULL;
@@ -179,7 +240,7 @@ static int dry_run(struct manager *m, const struct plan_request *request, struct
 	int r = make_plan(m, &plan, request, err);
 
 	if (r == 0 && plan->fits)
-		r = guest_plan_xml(plan, request, m->topo, type, NULL, m->conf.console_dir, err);
+		r = guest_plan_xml(plan, request, current_topo(m->now), type, NULL, m->conf.console_dir, err);
 	return r < 0 ? r : answer(res, plan_json(plan), err);
 }
 
@@ -191,7 +252,7 @@ static int post_plans(void *self, const struct api_request *req, struct api_resp
 
 	if (r < 0)
 		return r;
-	r = manager_rescan(m, err); /* free memory has no generation: look */
+	r = current_catch_up(m->now, CURRENT_PLAN, err);
 	if (r == 0)
 		r = dry_run(m, &request, res, err);
 	plan_request_done(&request);
@@ -252,7 +313,7 @@ static int create(struct manager *m, const struct plan_request *request, struct 
 	r = sd_id128_randomize(&id);
 	if (r < 0)
 		return error_set(err, r, "cannot make a uuid: %s", strerror(-r));
-	r = guest_plan_xml(plan, request, m->topo, m->domain_type, sd_id128_to_uuid_string(id, uuid),
+	r = guest_plan_xml(plan, request, current_topo(m->now), m->domain_type, sd_id128_to_uuid_string(id, uuid),
 			   m->conf.console_dir, err);
 	if (r == 0)
 		r = inst_create(m->instances, &op, request, plan, uuid, err);
@@ -267,7 +328,7 @@ static int post_instances(void *self, const struct api_request *req, struct api_
 
 	if (r < 0)
 		return r;
-	r = manager_rescan(m, err);
+	r = current_catch_up(m->now, CURRENT_PLAN, err);
 	if (r == 0)
 		r = create(m, &request, res, err);
 	plan_request_done(&request);
@@ -316,6 +377,7 @@ const struct api_route velad_routes[] = {
 	{ "GET", "/v1/routes", get_routes },
 	{ "GET", "/v1/routes/{functions}", get_route },
 	{ "GET", "/v1/acs", get_acs },
+	{ "GET", "/v1/changes/{since}", get_changes },
 	{ "POST", "/v1/plans", post_plans },
 	{ "POST", "/v1/instances", post_instances },
 	{ "GET", "/v1/instances", get_instances },

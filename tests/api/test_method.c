@@ -79,7 +79,7 @@ static void parameters_are_decoded(void **state)
 /* Every code maps to a status and a name and back to an errno of the same name; the rest is internal. */
 static void errors_are_complete(void **state)
 {
-	static const int codes[] = { -EINVAL, -E2BIG, -EPERM, -EACCES, -ENOENT, -EEXIST, -EBUSY, -ESTALE, -ENOSPC,
+	static const int codes[] = { -EINVAL, -E2BIG, -EPERM, -EACCES, -ENOENT, -EEXIST, -EBUSY, -ESTALE, -EIDRM, -ENOSPC,
 				     -ENODEV, -EREMOTEIO, -ETIMEDOUT };
 
 	(void)state;

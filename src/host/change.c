@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "host/change.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool grow(struct host_changes *c)
+{
+	size_t size = c->size ? 2 * c->size : 16;
+	struct host_change *p = c->n < HOST_CHANGES_MAX ? realloc(c->at, size * sizeof(*p)) : NULL;
+
+	if (!p)
+		return false;
+	c->at = p;
+	c->size = size;
+	return true;
+}
+
+void host_changes_add(struct host_changes *c, struct bdf bdf, bool anew)
+{
+	size_t i = c->n;
+
+	while (i > 0 && bdf_cmp(c->at[i - 1].bdf, bdf) > 0) /* from behind: they come mostly in order */
+		i--;
+	if (i > 0 && bdf_eq(c->at[i - 1].bdf, bdf)) {
+		c->at[i - 1].anew |= anew;
+		return;
+	}
+	if (c->n == c->size && !grow(c)) {
+		c->lost = true;
+		return;
+	}
+	memmove(&c->at[i + 1], &c->at[i], (c->n - i) * sizeof(*c->at));
+	c->at[i] = (struct host_change){ .bdf = bdf, .anew = anew };
+	c->n++;
+}
+
+void host_changes_merge(struct host_changes *c, const struct host_changes *more)
+{
+	for (size_t i = 0; i < more->n; i++)
+		host_changes_add(c, more->at[i].bdf, more->at[i].anew);
+	c->lost |= more->lost;
+	c->host |= more->host;
+}
+
+void host_changes_done(struct host_changes *c)
+{
+	free(c->at);
+	*c = (struct host_changes){ 0 };
+}

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "velad/current.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "host/change.h"
+#include "host/inventory.h"
+#include "host/watch.h"
+#include "instance/instance.h"
+#include "topo/diff.h"
+#include "topo/topo.h"
+#include "velad/history.h"
+
+#define YOUNG_USEC  1000000u  /* memory figures; without events, everything */
+#define OLD_USEC    10000000u /* then what has no event (ACS, links, what somebody wrote to sysfs) is read anew */
+#define QUIET_USEC  20000u    /* so long nothing comes: it is over */
+#define BURST_USEC  500000u   /* so long one waits for that */
+
+struct job { /* a thread's; nobody else touches it meanwhile */
+	const struct current_env *env;
+	struct topo              *old; /* a reference */
+	struct host_changes       what;
+	struct topo              *fresh;
+	bool                      whole; /* everything was read */
+	int                       r, done_fd;
+	struct error              err;
+};
+
+struct current {
+	struct current_env  env;
+	struct topo        *topo;
+	uint64_t            scanned, host_read; /* when everything, and what concerns the host, was read */
+	struct host_watch  *watch;  /* NULL: nothing can be heard */
+	sd_event_source    *io[HOST_WATCH_FDS], *timer, *done;
+	struct host_changes heard;     /* and not looked at yet */
+	struct host_changes disturbed; /* heard since velad last said that it has changed the machine */
+	uint64_t            first;     /* when the first of `heard` came */
+	bool                reading;   /* the thread runs */
+	pthread_t           thread;
+	struct job          job;
+	int                 done_fd;
+	struct history      history;
+};
+
+static uint64_t now_usec(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail for this clock */
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------- */
+
+/* What changed if that is possible, else everything. Called from either thread. */
+static int look(struct topo **ret, bool *whole, const struct topo *old, const struct host_changes *what,
+		const struct current_env *env, struct error *err)
+{
+	auto_(host_inventory_free) struct inventory *inv = NULL;
+	int r = old ? host_inventory_update(&inv, topo_inventory(old), what, env->root, env->kinds, err) : -ESTALE;
+
+	*whole = r == -ESTALE;
+	if (*whole) {
+		*err = ERROR_INIT;
+		r = host_inventory_read(&inv, env->root, env->kinds, err);
+	}
+	if (r == 0)
+		r = topo_build(ret, inv, old ? topo_generation(old) : 0, err);
+	if (r == 0) {
+		inv = NULL; /* the topology's now */
+		return 0;
+	}
+	/* what the kernel said of some file is not what the API says of some object: -ENOENT is no 404 */
+	err->code = r == -ENOMEM ? r : -ENODEV;
+	return error_prefix(err, "reading the host");
+}
+
+static int number(struct current *c, struct topo *fresh, json_object *items, struct error *err)
+{
+	uint64_t generation;
+	int r = inst_generation_next(c->env.instances, &generation, err);
+
+	if (r < 0)
+		return r;
+	topo_number(fresh, generation);
+	log_info("topology generation %llu: %zu functions, %zu findings", (unsigned long long)generation,
+		 topo_count(fresh), topo_inventory(fresh)->nfindings);
+	if (!c->topo) {
+		c->history.before = generation;
+		return 0;
+	}
+	history_log(generation, items);
+	history_add(&c->history, generation, time(NULL), json_object_get(items));
+	return 0;
+}
+
+/* Takes fresh. Kept also where nothing differs: memory is no difference, and plans look at it. */
+static int adopt(struct current *c, struct topo *fresh, bool whole, struct error *err)
+{
+	auto_(topo_unref) struct topo *t = fresh;
+	auto_(json_object_put) json_object *items = c->topo ? topo_diff(c->topo, t) : NULL;
+	int r = 0;
+
+	if (c->topo && !items)
+		r = error_set(err, -ENOMEM, "no memory for a topology");
+	else if (!items || json_object_array_length(items))
+		r = number(c, t, items, err);
+	if (r < 0) {
+		c->heard.lost = true; /* or it would be forgotten */
+		return r;
+	}
+	topo_unref(c->topo);
+	c->topo = steal(t);
+	if (whole)
+		c->scanned = c->host_read = now_usec();
+	return 0;
+}
+
+static int read_now(struct current *c, const struct host_changes *what, struct error *err)
+{
+	struct topo *fresh = NULL;
+	bool whole;
+	int r = look(&fresh, &whole, c->topo, what, &c->env, err);
+
+	if (r == 0)
+		r = adopt(c, fresh, whole, err);
+	if (r == 0 && what->host)
+		c->host_read = now_usec();
+	return r;
+}
+
+/* ---- the thread ------------------------------------------------------------------------------------- */
+
+static void *run(void *arg)
+{
+	struct job *j = arg;
+
+	j->r = look(&j->fresh, &j->whole, j->old, &j->what, j->env, &j->err);
+	(void)eventfd_write(j->done_fd, 1); /* fails only if 2^64 writes were not read */
+	return NULL;
+}
+
+static void job_done(struct job *j)
+{
+	host_changes_done(&j->what);
+	topo_unref(j->old);
+	topo_unref(j->fresh);
+	*j = (struct job){ 0 };
+}
+
+/* Waits for the thread, if it runs, and takes what it read. */
+static int settle(struct current *c, struct error *err)
+{
+	struct job *j = &c->job;
+	int r = 0;
+
+	if (!c->reading)
+		return 0;
+	(void)pthread_join(c->thread, NULL);
+	c->reading = false;
+	if (j->r == 0)
+		r = adopt(c, steal(j->fresh), j->whole, err);
+	else
+		c->heard.lost = true;
+	if (j->r < 0) {
+		*err = j->err;
+		r = j->r;
+	}
+	job_done(j);
+	return r;
+}
+
+static void arm(struct current *c, uint64_t in)
+{
+	uint64_t now = now_usec(), at = now + in;
+
+	if (!c->first)
+		c->first = now;
+	if (at > c->first + BURST_USEC)
+		at = c->first + BURST_USEC;
+	if (sd_event_source_set_time(c->timer, at) < 0 || sd_event_source_set_enabled(c->timer, SD_EVENT_ONESHOT) < 0)
+		log_err("cannot set a timer"); /* the next plan catches up */
+}
+
+static void start(struct current *c)
+{
+	struct error err = ERROR_INIT;
+	int r;
+
+	c->first = 0;
+	c->job = (struct job){ .env = &c->env, .old = topo_ref(c->topo), .what = c->heard, .done_fd = c->done_fd };
+	c->heard = (struct host_changes){ 0 };
+	r = pthread_create(&c->thread, NULL, run, &c->job);
+	c->reading = r == 0;
+	if (c->reading)
+		return;
+	if (read_now(c, &c->job.what, &err) < 0)
+		log_err("%s", err.text);
+	job_done(&c->job);
+}
+
+static int on_quiet(sd_event_source *source, uint64_t usec, void *self)
+{
+	struct current *c = self;
+
+	(void)source, (void)usec;
+	if (!c->reading && host_changes_any(&c->heard)) /* else on_done() comes */
+		start(c);
+	return 0;
+}
+
+static int on_done(sd_event_source *source, int fd, uint32_t events, void *self)
+{
+	struct current *c = self;
+	struct error err = ERROR_INIT;
+	eventfd_t n;
+
+	(void)source, (void)events;
+	(void)eventfd_read(fd, &n); /* somebody else may have settled it */
+	if (settle(c, &err) < 0)
+		log_err("%s", err.text);
+	if (host_changes_any(&c->heard))
+		arm(c, err.code ? YOUNG_USEC : 0); /* what cannot be read is not asked again and again */
+	return 0;
+}
+
+/* ---- hearing ---------------------------------------------------------------------------------------- */
+
+static void stop_hearing(struct current *c)
+{
+	for (int i = 0; i < HOST_WATCH_FDS; i++)
+		c->io[i] = sd_event_source_disable_unref(c->io[i]);
+	c->watch = host_watch_close(c->watch);
+}
+
+static void hear(struct current *c)
+{
+	struct host_changes more = { 0 };
+	int r = host_watch_read(c->watch, &more);
+
+	if (more.lost)
+		log_warning("changes of the machine were lost; reading all of it");
+	host_changes_merge(&c->heard, &more);
+	host_changes_merge(&c->disturbed, &more);
+	host_changes_done(&more);
+	if (r < 0) {
+		log_warning("no changes can be heard of any more (%s); everything is read each time", strerror(-r));
+		stop_hearing(c);
+	}
+}
+
+static int on_heard(sd_event_source *source, int fd, uint32_t events, void *self)
+{
+	struct current *c = self;
+
+	(void)source, (void)fd, (void)events;
+	hear(c);
+	if (host_changes_any(&c->heard))
+		arm(c, QUIET_USEC);
+	return 0;
+}
+
+/* Before the first reading: what changes meanwhile is heard of. */
+static int listen_to(struct current *c, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	int r = 0;
+
+	if (!c->env.uevents && !host_root_is_machine(c->env.root))
+		return 0;
+	if (host_watch_open(&c->watch, c->env.uevents, &why) < 0) {
+		if (c->env.uevents)
+			return error_set(err, why.code, "%s", why.text);
+		log_warning("%s; everything is read each time", why.text);
+		return 0;
+	}
+	for (size_t i = 0; i < HOST_WATCH_FDS && r >= 0; i++)
+		if (host_watch_fd(c->watch, i) >= 0)
+			r = sd_event_add_io(c->env.event, &c->io[i], host_watch_fd(c->watch, i), EPOLLIN, on_heard, c);
+	return r < 0 ? error_set(err, r, "cannot wait for changes: %s", strerror(-r)) : 0;
+}
+
+/* ---- the door --------------------------------------------------------------------------------------- */
+
+/* What has to be read beside what was heard of; true: everything. */
+static bool is_old(const struct current *c, enum current_need need)
+{
+	uint64_t age = now_usec() - c->scanned;
+
+	if (need == CURRENT_ALL)
+		return true;
+	if (!c->watch)
+		return need == CURRENT_PLAN || age >= YOUNG_USEC;
+	return (need == CURRENT_TOPOLOGY && age >= OLD_USEC) || (need == CURRENT_CONTROLS && age >= YOUNG_USEC);
+}
+
+int current_catch_up(struct current *c, enum current_need need, struct error *err)
+{
+	struct host_changes what;
+	int r = settle(c, err);
+
+	if (r < 0)
+		*err = ERROR_INIT; /* it is tried again here */
+	if (c->watch)
+		hear(c);
+	what = c->heard;
+	c->heard = (struct host_changes){ 0 };
+	what.lost |= is_old(c, need);
+	what.host = need == CURRENT_PLAN || (need == CURRENT_HOST && now_usec() - c->host_read >= YOUNG_USEC);
+	if (c->watch && !what.lost && !host_inventory_complete(topo_inventory(c->topo), c->env.root)) {
+		log_warning("functions came or went, and nothing was heard of it");
+		what.lost = true;
+	}
+	r = host_changes_any(&what) ? read_now(c, &what, err) : 0;
+	if (r < 0)
+		host_changes_merge(&c->heard, &what);
+	host_changes_done(&what);
+	return r;
+}
+
+int current_verify(struct current *c, const struct host_changes *which, struct error *err)
+{
+	uint64_t before = topo_generation(c->topo);
+	int r;
+
+	if (!c->watch)
+		return 0; /* all of it was read for this plan */
+	r = read_now(c, which, err);
+	if (r == 0 && topo_generation(c->topo) != before)
+		log_warning("the machine differs from what was heard of; planning anew");
+	return r < 0 ? r : topo_generation(c->topo) != before;
+}
+
+/* Events said what changed, but not all of it: an override that is written after the last of them has none. */
+void current_disturbed(struct current *c)
+{
+	struct error err = ERROR_INIT;
+
+	if (!c->watch) {
+		if (current_catch_up(c, CURRENT_ALL, &err) < 0)
+			log_err("%s", err.text);
+		return;
+	}
+	hear(c);
+	host_changes_merge(&c->heard, &c->disturbed);
+	host_changes_done(&c->disturbed);
+	if (host_changes_any(&c->heard))
+		arm(c, 0);
+}
+
+int current_changes(struct current *c, json_object **ret, uint64_t since, struct error *err)
+{
+	struct json_out o;
+	json_object *list;
+
+	if (!history_reaches(&c->history, since))
+		return error_set(err, -EIDRM, "what changed since generation %llu is not known any more; get the topology, and "
+				 "go on from its generation", (unsigned long long)since);
+	o = json_out_new();
+	list = history_json(&c->history, since);
+	json_add_uint(&o, "generation", topo_generation(c->topo));
+	o.failed |= !list;
+	json_add(&o, "changes", list);
+	*ret = json_finish(&o);
+	return *ret ? 0 : error_set(err, -ENOMEM, "no memory for the answer");
+}
+
+const struct topo *current_topo(const struct current *c)
+{
+	return c->topo;
+}
+
+static int make_sources(struct current *c, struct error *err)
+{
+	int r;
+
+	c->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (c->done_fd < 0)
+		return error_set(err, -errno, "cannot make an eventfd: %s", strerror(errno));
+	r = sd_event_add_io(c->env.event, &c->done, c->done_fd, EPOLLIN, on_done, c);
+	if (r >= 0)
+		r = sd_event_add_time(c->env.event, &c->timer, CLOCK_MONOTONIC, 0, 1, on_quiet, c);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(c->timer, SD_EVENT_OFF);
+	return r < 0 ? error_set(err, r, "cannot wait for changes: %s", strerror(-r)) : 0;
+}
+
+int current_new(struct current **ret, const struct current_env *env, struct error *err)
+{
+	auto_(current_free) struct current *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (!c)
+		return error_set(err, -ENOMEM, "no memory");
+	c->env = *env;
+	c->done_fd = -1;
+	r = make_sources(c, err);
+	if (r == 0)
+		r = listen_to(c, err);
+	if (r == 0)
+		r = read_now(c, &(struct host_changes){ .lost = true }, err);
+	if (r == 0)
+		*ret = steal(c);
+	return r;
+}
+
+struct current *current_free(struct current *c)
+{
+	if (!c)
+		return NULL;
+	if (c->reading)
+		(void)pthread_join(c->thread, NULL);
+	job_done(&c->job);
+	stop_hearing(c);
+	sd_event_source_disable_unref(c->timer);
+	sd_event_source_disable_unref(c->done);
+	if (c->done_fd >= 0)
+		(void)close(c->done_fd);
+	host_changes_done(&c->heard);
+	host_changes_done(&c->disturbed);
+	history_done(&c->history);
+	topo_unref(c->topo);
+	free(c);
+	return NULL;
+}
