@@ -15,7 +15,7 @@ _velactl()
 	esac
 	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
 		case $word in
-		topo | path | routes | acs | plan | create | list | show | delete | op | host | dump | help) verb=$word; break ;;
+		topo | path | routes | acs | plan | create | list | show | delete | op | host | watch | dump | help) verb=$word; break ;;
 		esac
 	done
 	if [[ $cur == -* ]]; then
@@ -27,7 +27,7 @@ _velactl()
 		return
 	fi
 	case $verb in
-	'' | help) word='topo path routes acs plan create list show delete op host dump help' ;;
+	'' | help) word='topo path routes acs plan create list show delete op host watch dump help' ;;
 	op) word='show wait' ;;
 	acs) word='show plan' ;;
 	show | delete) word=$(velactl list 2>/dev/null | awk 'NR > 1 { print $1 }') ;;

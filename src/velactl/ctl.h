@@ -44,6 +44,8 @@ void          ctl_done(struct ctl *c); /* all but out */
  * document on standard output. */
 enum ctl_exit ctl_fail(struct ctl *c, const struct error *err);
 int ctl_conf(struct ctl *c, struct error *err); /* reads it once */
+/* One line of watch; when: "12:34:56". */
+void ctl_change_line(struct ctl_out *out, const char *when, int64_t generation, struct json_object *item);
 void ctl_findings_write(struct ctl_out *out, struct json_object *doc); /* "! ID COMPONENT: TEXT" lines */
 
 enum ctl_exit ctl_topo(struct ctl *c, char const *const *arg, size_t n);
@@ -60,5 +62,6 @@ enum ctl_exit ctl_delete(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_op_show(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_op_wait(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_dump(struct ctl *c, char const *const *arg, size_t n);
+enum ctl_exit ctl_watch(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_host(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_help(struct ctl *c, char const *const *arg, size_t n);

@@ -56,15 +56,20 @@ static int read_kinds(struct host_kinds *ret, struct ctl *c, struct error *err)
 	return r < 0 ? r : host_kinds_load(ret, &c->conf, err);
 }
 
+int ctl_source_root(struct host_root **ret, struct host_kinds *kinds, struct ctl *c, struct error *err)
+{
+	int r = read_kinds(kinds, c, err);
+
+	return r < 0 ? r : open_root(ret, c, err);
+}
+
 static int read_topo(struct topo **ret, struct ctl *c, struct error *err)
 {
 	auto_(host_inventory_free) struct inventory *inv = NULL;
 	auto_(host_root_close) struct host_root *root = NULL;
 	struct host_kinds kinds = { 0 };
-	int r = read_kinds(&kinds, c, err);
+	int r = ctl_source_root(&root, &kinds, c, err);
 
-	if (r == 0)
-		r = open_root(&root, c, err);
 	if (r < 0)
 		return r;
 	r = host_inventory_read(&inv, root, &kinds, err);
@@ -183,10 +188,8 @@ int ctl_source_dump(char **ret, struct ctl *c, struct anonymize_counts *hidden, 
 {
 	auto_(host_root_close) struct host_root *root = NULL;
 	struct host_kinds kinds = { 0 };
-	int r = read_kinds(&kinds, c, err);
+	int r = ctl_source_root(&root, &kinds, c, err);
 
-	if (r == 0)
-		r = open_root(&root, c, err);
 	return r < 0 ? r : file_error(host_dump(ret, root, &kinds, hidden, err), err);
 }
 

@@ -9,6 +9,8 @@ struct anonymize_counts;
 struct arena;
 struct ctl;
 struct error;
+struct host_kinds;
+struct host_root;
 struct json_object;
 struct plan_request;
 struct vpd;
@@ -22,6 +24,8 @@ int ctl_source_plan(struct json_object **ret, struct ctl *c, const struct plan_r
 int ctl_source_routes(struct json_object **ret, struct ctl *c, struct error *err);
 int ctl_source_route(struct json_object **ret, struct ctl *c, struct bdf from, struct bdf to, struct error *err);
 int ctl_source_acs(struct json_object **ret, struct ctl *c, struct error *err); /* the ACS plan */
+/* What --root or --host names, and what its functions are; the caller closes. */
+int ctl_source_root(struct host_root **ret, struct host_kinds *kinds, struct ctl *c, struct error *err);
 /* velactl dump; the caller frees. Reads this machine when neither --root nor --host is there. hidden: NULL
  * without --anonymize. */
 int ctl_source_dump(char **ret, struct ctl *c, struct anonymize_counts *hidden, struct error *err);

@@ -27,6 +27,7 @@ const struct ctl_verb ctl_verbs[] = {
 	{ "op show", "ID", 0, 1, 1, ctl_op_show, "how an operation goes" },
 	{ "op wait", "ID", CTL_WAIT, 1, 1, ctl_op_wait, "wait for an operation" },
 	{ "host", "", CTL_READ, 0, 0, ctl_host, "the machine in short" },
+	{ "watch", "", CTL_READ, 0, 0, ctl_watch, "changes of the machine as they happen, a line each" },
 	{ "dump", "[FILE] [--anonymize]", CTL_READ | CTL_DUMP, 0, 1, ctl_dump, "all that velad reads of this machine, as a text host" },
 	{ "help", "[VERB]", 0, 0, 2, ctl_help, "this text, or that of one verb" },
 	{ 0 },
@@ -99,7 +100,7 @@ void ctl_usage(struct ctl_out *out)
 	}
 	sbuf_add(&out->text, "\noptions of all verbs:\n");
 	ctl_args_help(&out->text, CTL_GLOBAL);
-	sbuf_add(&out->text, "\ntopo, path, show BDF, plan, host and dump:\n");
+	sbuf_add(&out->text, "\ntopo, path, show BDF, plan, host, watch and dump:\n");
 	ctl_args_help(&out->text, CTL_READ);
 	sbuf_add(&out->text, "\nvelactl help VERB has its other options; velactl(1) examples and exit statuses.\n");
 }

@@ -61,6 +61,10 @@ whole() {
 }
 calls() { grep -c 'reading all of it' "$dir/velad.log"; }
 
+ctl watch >"$dir/watch" 2>&1 & # stays until velad ends
+watch=$!
+ctl watch -o json >"$dir/watch.json" 2>&1 &
+sleep 0.5
 put $gpu $sys/drivers/nvidia/unbind
 heard
 is "unbind is heard of" "$gpu changed driver nvidia None" "$seen"
@@ -105,8 +109,22 @@ is "a plan reads what it stands on: no event came" "$gpu none" "$(of '[(s["targe
 	if s["id"] == "bind"][0]' <<<"$plan" | tr -d "(),'" | sed 's/(none)/none/')"
 is "and it says so" 1 "$(grep -c 'differs from what was heard of' "$dir/velad.log")"
 
+for ((i = 0; i < 100; i++)); do # it asks once a second
+	grep -q "$port .* removed" "$dir/watch" && tail -n 1 "$dir/watch.json" | grep -q '"generation":'"$last" && break
+	sleep 0.1
+done
+is "velactl watch: a line" "$gpu  gpu        driver  nvidia -> -" "$(head -n 1 "$dir/watch" | cut -c 18-)"
+is "velactl watch: as many as there are items" "$(wc -l <"$dir/watch.json")" "$(wc -l <"$dir/watch")"
+is "velactl watch -o json: documents" "$gpu driver" "$(head -n 1 "$dir/watch.json" | of 'd["bdf"] + " " + d["field"]')"
+
 is "an old generation is gone" "410 gone" "$(get /v1/changes/0 '"%d %s" % (d["status"], d["code"])')"
 is "one to come, too" "410" "$(get /v1/changes/$((last + 50)) 'd["status"]')"
 is "what is no number is refused" "400 invalid" "$(get /v1/changes/x '"%d %s" % (d["status"], d["code"])')"
+
+kill "$velad"
+wait "$velad"
+velad=
+wait "$watch"
+is "velactl watch ends with velad" "7" "$?"
 
 summary
