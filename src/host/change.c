@@ -16,14 +16,14 @@ static bool grow(struct host_changes *c)
 	return true;
 }
 
-void host_changes_add(struct host_changes *c, struct bdf bdf, bool anew)
+void host_changes_add(struct host_changes *c, struct bdf bdf, unsigned what)
 {
 	size_t i = c->n;
 
 	while (i > 0 && bdf_cmp(c->at[i - 1].bdf, bdf) > 0) /* from behind: they come mostly in order */
 		i--;
 	if (i > 0 && bdf_eq(c->at[i - 1].bdf, bdf)) {
-		c->at[i - 1].anew |= anew;
+		c->at[i - 1].what |= what;
 		return;
 	}
 	if (c->n == c->size && !grow(c)) {
@@ -31,15 +31,16 @@ void host_changes_add(struct host_changes *c, struct bdf bdf, bool anew)
 		return;
 	}
 	memmove(&c->at[i + 1], &c->at[i], (c->n - i) * sizeof(*c->at));
-	c->at[i] = (struct host_change){ .bdf = bdf, .anew = anew };
+	c->at[i] = (struct host_change){ .bdf = bdf, .what = what };
 	c->n++;
 }
 
 void host_changes_merge(struct host_changes *c, const struct host_changes *more)
 {
 	for (size_t i = 0; i < more->n; i++)
-		host_changes_add(c, more->at[i].bdf, more->at[i].anew);
+		host_changes_add(c, more->at[i].bdf, more->at[i].what);
 	c->lost |= more->lost;
+	c->memory |= more->memory;
 	c->host |= more->host;
 }
 

@@ -9,24 +9,31 @@
 
 #define HOST_CHANGES_MAX 4096 /* reading everything costs no more than reading so many */
 
+enum host_change_what {
+	HOST_CHANGE_STATE = 1, /* of the function: driver, VFs, registers */
+	HOST_CHANGE_ANEW = 3,  /* it came, went or moved: it may be another device now */
+	HOST_CHANGE_NET = 4,   /* of network interfaces or RDMA devices below it */
+};
+
 struct host_change {
 	struct bdf bdf;
-	bool       anew; /* it may be another device now; else at most its state differs */
+	unsigned   what;
 };
 
 struct host_changes {
 	struct host_change *at; /* owned; sorted by BDF, none twice */
 	size_t              n, size;
 	bool                lost;   /* there are others, nobody knows which: read everything */
-	bool                host;   /* what concerns the whole host, too: memory, hugepages, modules */
+	bool                memory; /* free memory, hugepages and vfio-pci, too */
+	bool                host;   /* all that concerns the whole host, too */
 };
 
 /* Beyond the limit, and without memory, `lost` is set. */
-void host_changes_add(struct host_changes *c, struct bdf bdf, bool anew);
+void host_changes_add(struct host_changes *c, struct bdf bdf, unsigned what);
 void host_changes_merge(struct host_changes *c, const struct host_changes *more);
 void host_changes_done(struct host_changes *c); /* empty then, and usable */
 
 static inline bool host_changes_any(const struct host_changes *c)
 {
-	return c->n || c->lost || c->host;
+	return c->n || c->lost || c->memory || c->host;
 }

@@ -86,23 +86,29 @@ static int read_neighbour(struct net_reader *rd, struct host_netdev *nd)
 	return 0;
 }
 
-/* carrier and speed answer EINVAL while the interface is down (net/core/net-sysfs.c): unknown. */
-static int read_netdev(struct net_reader *rd, struct host_netdev *ret, const char *name, const char *port_name)
+/* What a link event may have changed. carrier and speed answer EINVAL while the interface is down
+ * (net/core/net-sysfs.c): unknown. */
+static void read_link(struct net_reader *rd, struct host_netdev *nd)
 {
 	uint64_t carrier = 0;
 
+	nd->operstate = net_text(rd, nd->name, "operstate");
+	nd->mtu = net_uint(rd, nd->name, "mtu");
+	nd->speed_mbps = net_uint(rd, nd->name, "speed"); /* -1: not known, so 0 */
+	nd->carrier = -1;
+	if (host_read_uint(rd->root, &carrier, 10, 1, "%s/net/%s/carrier", rd->dir, nd->name) == 0)
+		nd->carrier = (int)carrier;
+}
+
+static int read_netdev(struct net_reader *rd, struct host_netdev *ret, const char *name, const char *port_name)
+{
 	*ret = (struct host_netdev){
 		.name = name,
 		.mac = read_mac(rd, name),
-		.operstate = net_text(rd, name, "operstate"),
 		.port_name = port_name,
 		.switch_id = net_text(rd, name, "phys_switch_id"),
-		.carrier = -1,
-		.mtu = net_uint(rd, name, "mtu"),
-		.speed_mbps = net_uint(rd, name, "speed"), /* -1: not known, so 0 */
 	};
-	if (host_read_uint(rd->root, &carrier, 10, 1, "%s/net/%s/carrier", rd->dir, name) == 0)
-		ret->carrier = (int)carrier;
+	read_link(rd, ret);
 	return read_neighbour(rd, ret);
 }
 
@@ -146,6 +152,13 @@ static const char *port_state(struct net_reader *rd, const char *name, unsigned 
 	return n && text[n] == ':' && text[n + 1] == ' ' ? text + n + 2 : "";
 }
 
+static void read_port(struct net_reader *rd, const char *name, struct host_rdma_port *p)
+{
+	p->state = port_state(rd, name, p->number, "state");
+	p->phys_state = port_state(rd, name, p->number, "phys_state");
+	p->rate = host_text_read(rd->inv, rd->root, "%s/infiniband/%s/ports/%u/rate", rd->dir, name, p->number);
+}
+
 static int read_ports(struct net_reader *rd, struct host_rdma *dev)
 {
 	struct host_names names;
@@ -160,15 +173,12 @@ static int read_ports(struct net_reader *rd, struct host_rdma *dev)
 
 		if (parse_uint(&n, names.name[i], 10, PORTS_MAX - 1) < 0)
 			continue;
-		dev->port[dev->nports++] = (struct host_rdma_port){
+		dev->port[dev->nports] = (struct host_rdma_port){
 			.number = (unsigned)n,
-			.state = port_state(rd, dev->name, (unsigned)n, "state"),
-			.phys_state = port_state(rd, dev->name, (unsigned)n, "phys_state"),
-			.rate = host_text_read(rd->inv, rd->root, "%s/infiniband/%s/ports/%u/rate", rd->dir, dev->name,
-					       (unsigned)n),
 			.link_layer = host_text_read(rd->inv, rd->root, "%s/infiniband/%s/ports/%u/link_layer", rd->dir,
 						     dev->name, (unsigned)n),
 		};
+		read_port(rd, dev->name, &dev->port[dev->nports++]);
 	}
 	return 0;
 }
@@ -259,12 +269,23 @@ static int ask(struct net_reader *rd, const struct host_nic *nic, size_t n)
 	return 0;
 }
 
+static int read_nic(struct net_reader *rd, const struct host_function *fn, struct host_nic *nic)
+{
+	int r;
+
+	(void)host_function_dir(rd->dir, fn);
+	r = read_netdevs(rd, nic);
+	if (r == 0)
+		r = read_rdma(rd, nic);
+	read_firmware(rd, nic);
+	return r;
+}
+
 int host_net_read(struct inventory *inv, struct host_root *root, struct answers *answers)
 {
 	struct net_reader rd = { .inv = inv, .root = root, .answers = answers };
 	struct host_system *s = &inv->system;
 	size_t n = count_nics(inv);
-	char name[BDF_TEXT_MAX];
 	int r = 0;
 
 	if (!n)
@@ -276,14 +297,84 @@ int host_net_read(struct inventory *inv, struct host_root *root, struct answers 
 		if (inv->fn[i].facts->kind == HOST_NIC)
 			s->nic[s->nnics++].bdf = inv->fn[i].bdf;
 	r = ask(&rd, s->nic, s->nnics);
-	for (size_t i = 0, k = 0; i < inv->nfn && r == 0; i++) {
-		if (inv->fn[i].facts->kind != HOST_NIC)
-			continue;
-		(void)snprintf(rd.dir, sizeof(rd.dir), "%s/%s", inv->fn[i].facts->dir, bdf_text(name, inv->fn[i].bdf));
-		r = read_netdevs(&rd, &s->nic[k]);
-		if (r == 0)
-			r = read_rdma(&rd, &s->nic[k]);
-		read_firmware(&rd, &s->nic[k++]);
-	}
+	for (size_t i = 0, k = 0; i < inv->nfn && r == 0; i++)
+		if (inv->fn[i].facts->kind == HOST_NIC)
+			r = read_nic(&rd, &inv->fn[i], &s->nic[k++]);
 	return r;
+}
+
+int host_net_one(struct inventory *inv, struct host_root *root, const struct host_function *fn, struct host_nic *nic)
+{
+	struct answers answers;
+	struct net_reader rd = { .inv = inv, .root = root, .answers = &answers };
+	int r = answers_init(&answers, root);
+
+	*nic = (struct host_nic){ .bdf = fn->bdf };
+	if (r == 0)
+		r = ask(&rd, nic, 1);
+	if (r == 0)
+		r = read_nic(&rd, fn, nic);
+	answers_done(&answers);
+	return r;
+}
+
+/* ---- after a link event ---------------------------------------------------------------------------- */
+
+static bool listed(const struct host_names *names, const char *name)
+{
+	size_t i = 0;
+
+	while (i < names->n && strcmp(names->name[i], name) != 0)
+		i++;
+	return i < names->n;
+}
+
+/* Whether the interfaces are those of before; VFs' representors are counted, as ever. */
+static bool same_devices(struct net_reader *rd, const struct host_nic *nic)
+{
+	struct host_names net = { 0 }, rdma = { 0 };
+	bool same;
+
+	(void)host_list(rd->root, &net, &rd->inv->arena, "%s/net", rd->dir);
+	(void)host_list(rd->root, &rdma, &rd->inv->arena, "%s/infiniband", rd->dir);
+	same = net.n == nic->nnetdevs + nic->nrepresentors && rdma.n == nic->nrdma;
+	for (size_t i = 0; same && i < nic->nnetdevs; i++)
+		same = listed(&net, nic->netdev[i].name);
+	for (size_t i = 0; same && i < nic->nrdma; i++)
+		same = listed(&rdma, nic->rdma[i].name);
+	return same;
+}
+
+static void *copy(struct inventory *inv, const void *from, size_t n, size_t size)
+{
+	void *to = arena_array(&inv->arena, n, size);
+
+	if (to && n)
+		memcpy(to, from, n * size);
+	return to;
+}
+
+int host_net_links(struct inventory *inv, struct host_root *root, const struct host_function *fn, struct host_nic *nic)
+{
+	struct net_reader rd = { .inv = inv, .root = root };
+
+	(void)host_function_dir(rd.dir, fn);
+	if (!same_devices(&rd, nic))
+		return 0;
+	nic->netdev = copy(inv, nic->netdev, nic->nnetdevs, sizeof(*nic->netdev));
+	nic->rdma = copy(inv, nic->rdma, nic->nrdma, sizeof(*nic->rdma));
+	if (!nic->netdev || !nic->rdma)
+		return -ENOMEM;
+	for (size_t i = 0; i < nic->nnetdevs; i++)
+		read_link(&rd, &nic->netdev[i]);
+	for (size_t i = 0; i < nic->nrdma; i++) {
+		struct host_rdma *dev = &nic->rdma[i];
+
+		dev->port = copy(inv, dev->port, dev->nports, sizeof(*dev->port));
+		if (!dev->port)
+			return -ENOMEM;
+		for (size_t k = 0; k < dev->nports; k++)
+			read_port(&rd, dev->name, &dev->port[k]);
+	}
+	return 1;
 }

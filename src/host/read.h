@@ -17,6 +17,9 @@ int host_numa_read(struct inventory *inv, struct host_root *root, struct error *
 /* src/host/system.c: kernel, CPU model, product, IOMMU, KVM; calls those below */
 int host_system_read(struct inventory *inv, struct host_root *root, const struct host_kinds *kinds, struct error *err);
 
+/* Whether vfio-pci is there. */
+void host_vfio_read(struct inventory *inv, struct host_root *root);
+
 /* These return 0 or -ENOMEM. */
 struct answers;
 /* src/host/cpu.c: sockets, cores, their threads */
@@ -27,6 +30,11 @@ int host_boot_read(struct inventory *inv);
 int host_module_read(struct inventory *inv, struct host_root *root);
 /* src/host/net.c: what the network and RDMA stacks, devlink and lldpd say of each NIC */
 int host_net_read(struct inventory *inv, struct host_root *root, struct answers *answers);
+/* One NIC. */
+int host_net_one(struct inventory *inv, struct host_root *root, const struct host_function *fn, struct host_nic *nic);
+/* Only what a link event may have changed, into nic, which is a copy. 1; 0: other interfaces than before, so all has to
+ * be read; -ENOMEM. */
+int host_net_links(struct inventory *inv, struct host_root *root, const struct host_function *fn, struct host_nic *nic);
 /* src/host/fabric.c: Fabric Manager */
 int host_fabric_read(struct inventory *inv, struct host_root *root, struct answers *answers, const char *fmpm);
 

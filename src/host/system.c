@@ -146,6 +146,13 @@ static int read_asked(struct inventory *inv, struct host_root *root, const struc
 	return r;
 }
 
+void host_vfio_read(struct inventory *inv, struct host_root *root)
+{
+	struct host_names names;
+
+	inv->vfio_pci_loaded = host_list(root, &names, &inv->arena, "sys/bus/pci/drivers/vfio-pci") == 0;
+}
+
 int host_system_read(struct inventory *inv, struct host_root *root, const struct host_kinds *kinds, struct error *err)
 {
 	struct host_names names;
@@ -158,7 +165,7 @@ int host_system_read(struct inventory *inv, struct host_root *root, const struct
 	inv->dmi_bios = host_text_read(inv, root, "sys/devices/virtual/dmi/id/bios_version");
 	read_cpu(inv, root);
 	read_iommu(inv, root);
-	inv->vfio_pci_loaded = host_list(root, &names, &inv->arena, "sys/bus/pci/drivers/vfio-pci") == 0;
+	host_vfio_read(inv, root);
 	inv->kvm = host_list(root, &names, &inv->arena, "sys/devices/virtual/misc/kvm") == 0;
 	r = host_cpu_read(inv, root);
 	if (r == 0)

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "host/change.h"
+
 static const char *const actions[] = { /* enum kobject_action; those that mean a new object first */
 	"add", "remove", "move", "change", "online", "offline", "bind", "unbind",
 };
@@ -48,11 +50,17 @@ static int action_of(const char *text, size_t len)
 	return -1;
 }
 
+static bool is_function(const char *devpath, struct bdf bdf)
+{
+	char name[BDF_TEXT_MAX];
+
+	return strcmp(strrchr(devpath, '/') + 1, bdf_text(name, bdf)) == 0;
+}
+
 int host_uevent_parse(struct host_uevent *ret, const char *buf, size_t len)
 {
-	const char *at, *devpath, *subsystem, *last;
+	const char *at, *devpath, *subsystem;
 	int action;
-	char self[BDF_TEXT_MAX];
 
 	if (len == 0 || len > HOST_UEVENT_MAX || buf[len - 1] != '\0')
 		return -EINVAL;
@@ -63,8 +71,11 @@ int host_uevent_parse(struct host_uevent *ret, const char *buf, size_t len)
 	if (action < 0 || at[1] != '/' || !devpath || strcmp(devpath, at + 1) != 0 || !subsystem)
 		return -EINVAL;
 	*ret = (struct host_uevent){ .bdf = host_uevent_function(devpath) };
-	last = strrchr(devpath, '/') + 1;
-	ret->anew = action < ACTIONS_ANEW && strcmp(subsystem, "pci") == 0 && !bdf_is_none(ret->bdf) &&
-		    strcmp(last, bdf_text(self, ret->bdf)) == 0;
+	if (bdf_is_none(ret->bdf))
+		return 0;
+	if (strcmp(subsystem, "net") == 0 || strcmp(subsystem, "infiniband") == 0)
+		ret->what = HOST_CHANGE_NET;
+	else if (strcmp(subsystem, "pci") == 0 && is_function(devpath, ret->bdf))
+		ret->what = action < ACTIONS_ANEW ? HOST_CHANGE_ANEW : HOST_CHANGE_STATE;
 	return 0;
 }

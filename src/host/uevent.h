@@ -11,8 +11,8 @@
 #define HOST_UEVENT_MAX 8192
 
 struct host_uevent {
-	struct bdf bdf;  /* the PCI function that it is about, or that has the thing it is about; BDF_NONE: no function's */
-	bool       anew; /* that function itself came, went or moved: nothing known of it holds */
+	struct bdf bdf;  /* the PCI function that it is about, or below which the thing is that it is about */
+	unsigned   what; /* of enum host_change_what; 0: nothing that an inventory has */
 };
 
 /* "ACTION@DEVPATH\0KEY=VALUE\0...", as kobject_uevent_env() sends it (lib/kobject_uevent.c). -EINVAL for anything

@@ -265,7 +265,7 @@ static int merge(struct update *u)
 }
 
 /* What was found of the functions that are borrowed. The topology adds its own anew. */
-static int keep_findings(struct update *u, bool host)
+static int keep_findings(struct update *u, bool numa, bool system)
 {
 	struct inventory *inv = u->rd.inv;
 	const struct host_finding *fresh = inv->finding;
@@ -277,8 +277,10 @@ static int keep_findings(struct update *u, bool host)
 	for (size_t i = 0; i < u->old->nfindings; i++) {
 		const struct host_finding *f = &u->old->finding[i];
 
-		if (strncmp(f->id, "topo.", 5) != 0 && strcmp(f->id, "pci.config-short") != 0 &&
-		    !(host && strncmp(f->id, "pci.", 4) != 0) && !entry_find(u, f->bdf, NULL))
+		bool of_pci = strncmp(f->id, "pci.", 4) == 0, of_numa = strncmp(f->id, "numa.", 5) == 0;
+
+		if (strncmp(f->id, "topo.", 5) != 0 && strcmp(f->id, "pci.config-short") != 0 && !(of_numa && numa) &&
+		    (of_pci || of_numa || !system) && !entry_find(u, f->bdf, NULL))
 			all[n++] = *f;
 	}
 	if (nfresh)
@@ -289,11 +291,90 @@ static int keep_findings(struct update *u, bool host)
 	return inv->nfindings < HOST_FINDINGS_MAX ? 0 : -ESTALE;
 }
 
-static int read_rest(struct inventory *inv, struct host_root *root, const struct host_kinds *kinds, struct error *err)
+static const struct host_nic *nic_of(const struct inventory *inv, struct bdf bdf)
 {
-	int r = host_numa_read(inv, root, err);
+	for (size_t i = 0; i < inv->system.nnics; i++)
+		if (bdf_eq(inv->system.nic[i].bdf, bdf))
+			return &inv->system.nic[i];
+	return NULL;
+}
 
-	return r < 0 ? r : host_system_read(inv, root, kinds, err);
+static bool of_nics(const struct update *u, const struct host_changes *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->at[i].what & HOST_CHANGE_NET)
+			return true;
+	for (size_t i = 0; i < u->n; i++)
+		if (nic_of(u->old, u->at[i].bdf))
+			return true;
+	for (size_t i = 0; i < u->nfn; i++)
+		if (u->fn[i].facts->kind == HOST_NIC)
+			return true;
+	return false;
+}
+
+static unsigned net_change(const struct host_changes *c, struct bdf bdf)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (bdf_eq(c->at[i].bdf, bdf))
+			return c->at[i].what & HOST_CHANGE_NET;
+	return 0;
+}
+
+/* One NIC: as it was, its links anew, or all of it anew. */
+static int update_nic(struct update *u, const struct host_changes *c, const struct host_function *fn, struct host_nic *ret)
+{
+	const struct host_nic *was = nic_of(u->old, fn->bdf);
+	const struct entry *e = entry_find(u, fn->bdf, NULL);
+	int r = 0;
+
+	if (was && !(e && e->anew)) {
+		*ret = *was;
+		r = net_change(c, fn->bdf) ? host_net_links(u->rd.inv, u->rd.root, fn, ret) : 1;
+	}
+	return r ? r : host_net_one(u->rd.inv, u->rd.root, fn, ret);
+}
+
+static int update_nics(struct update *u, const struct host_changes *c)
+{
+	struct inventory *inv = u->rd.inv;
+	struct host_system *s = &inv->system;
+	struct host_nic *nic;
+	size_t n = 0;
+	int r = 0;
+
+	if (!of_nics(u, c))
+		return 0;
+	nic = arena_array(&inv->arena, u->old->system.nnics + u->nfn, sizeof(*nic));
+	if (!nic)
+		return -ENOMEM;
+	for (size_t i = 0; i < inv->nfn && r >= 0; i++)
+		if (inv->fn[i].facts->kind == HOST_NIC)
+			r = update_nic(u, c, &inv->fn[i], &nic[n++]);
+	s->nic = nic;
+	s->nnics = n;
+	return r < 0 ? r : 0;
+}
+
+/* What is no function's own. */
+static int read_rest(struct update *u, const struct host_changes *c, struct error *err)
+{
+	struct inventory *inv = u->rd.inv;
+	int r = keep_findings(u, c->host || c->memory, c->host);
+
+	if (r == 0 && (c->host || c->memory)) {
+		inv->node = NULL, inv->nnodes = 0;
+		r = host_numa_read(inv, u->rd.root, err);
+	}
+	if (r == 0 && c->memory)
+		host_vfio_read(inv, u->rd.root);
+	if (r == 0 && !c->host)
+		return update_nics(u, c);
+	if (r == 0) {
+		inv->system = (struct host_system){ 0 };
+		r = host_system_read(inv, u->rd.root, u->rd.kinds, err);
+	}
+	return r;
 }
 
 static bool can_update(const struct inventory *old, const struct host_changes *c)
@@ -305,19 +386,16 @@ static bool can_update(const struct inventory *old, const struct host_changes *c
 	       (old->depth + 1) * old->nfn <= RECORDS_MAX;
 }
 
-/* All of old's but what must be its own; without `host` also what concerns the whole host. */
-static struct inventory *inventory_on(const struct inventory *old, bool host)
+/* All of old's but what must be its own. */
+static struct inventory *inventory_on(const struct inventory *old)
 {
 	struct inventory *inv = calloc(1, sizeof(*inv));
 
 	if (!inv)
 		return NULL;
-	if (!host)
-		*inv = *old;
-	inv->fn = old->fn, inv->nfn = old->nfn;
-	inv->driver = old->driver, inv->ndrivers = inv->drivers_size = old->ndrivers; /* full: growing copies it */
+	*inv = *old;
+	inv->drivers_size = old->ndrivers; /* full: growing copies it */
 	inv->finding = NULL, inv->nfindings = inv->findings_size = 0;
-	inv->stats = old->stats;
 	inv->arena = (struct arena){ 0 };
 	inv->refs = 1;
 	atomic_fetch_add(&((struct inventory *)old)->refs, 1); /* all else of it never changes */
@@ -331,9 +409,10 @@ static int update(struct update *u, const struct host_changes *c, struct host_ro
 	struct inventory *inv = u->rd.inv;
 	int r = 0;
 
-	u->rd.bus_plain = c->n && host_is_plain(root, "sys/bus/pci/devices");
 	for (size_t i = 0; i < c->n && r == 0; i++)
-		r = entry_add(u, c->at[i].bdf, c->at[i].anew);
+		if (c->at[i].what & HOST_CHANGE_STATE)
+			r = entry_add(u, c->at[i].bdf, (c->at[i].what & HOST_CHANGE_ANEW) == HOST_CHANGE_ANEW);
+	u->rd.bus_plain = u->n && host_is_plain(root, "sys/bus/pci/devices");
 	if (r == 0)
 		r = look_at_all(u);
 	if (r == 0)
@@ -341,9 +420,7 @@ static int update(struct update *u, const struct host_changes *c, struct host_ro
 	if (r == 0)
 		r = merge(u);
 	if (r == 0)
-		r = keep_findings(u, c->host);
-	if (r == 0 && c->host)
-		r = read_rest(inv, root, u->rd.kinds, err);
+		r = read_rest(u, c, err);
 	if (r == 0)
 		r = pci_config_short(inv);
 	host_findings_sort(inv);
@@ -359,7 +436,7 @@ int host_inventory_update(struct inventory **ret, const struct inventory *old, c
 
 	if (!can_update(old, c))
 		return error_set(err, -ESTALE, "too much has changed");
-	inv = inventory_on(old, c->host);
+	inv = inventory_on(old);
 	u.rd.inv = inv;
 	u.at = calloc(ENTRIES_MAX, sizeof(*u.at));
 	u.fn = calloc(ENTRIES_MAX, sizeof(*u.fn));

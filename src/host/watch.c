@@ -110,8 +110,8 @@ static void take_uevent(struct host_changes *c, char *buf, size_t len)
 
 	if (host_uevent_parse(&e, buf, len) < 0)
 		c->lost = true;
-	else if (!bdf_is_none(e.bdf))
-		host_changes_add(c, e.bdf, e.anew);
+	else if (e.what)
+		host_changes_add(c, e.bdf, e.what);
 }
 
 /* IFLA_PARENT_DEV_NAME is the name of the function below an interface (Linux 5.14, rtnetlink.c); virtual ones have
@@ -134,7 +134,7 @@ static void take_link(struct host_changes *c, char *buf, size_t len)
 		}
 		parent = attr[IFLA_PARENT_DEV_NAME];
 		if (parent && nla_strlcpy(name, parent, sizeof(name)) < sizeof(name) && bdf_parse(&bdf, name))
-			host_changes_add(c, bdf, false);
+			host_changes_add(c, bdf, HOST_CHANGE_NET);
 	}
 	if (left > 0)
 		c->lost = true;

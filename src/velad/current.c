@@ -316,7 +316,8 @@ int current_catch_up(struct current *c, enum current_need need, struct error *er
 	what = c->heard;
 	c->heard = (struct host_changes){ 0 };
 	what.lost |= is_old(c, need);
-	what.host = need == CURRENT_PLAN || (need == CURRENT_HOST && now_usec() - c->host_read >= YOUNG_USEC);
+	what.memory = need == CURRENT_PLAN;
+	what.host = need == CURRENT_HOST && now_usec() - c->host_read >= YOUNG_USEC;
 	if (c->watch && !what.lost && !host_inventory_complete(topo_inventory(c->topo), c->env.root)) {
 		log_warning("functions came or went, and nothing was heard of it");
 		what.lost = true;

@@ -201,12 +201,12 @@ static void basis(struct host_changes *which, const struct topo *t, const struct
 		at[n++] = plan->vf[i].pf;
 	}
 	for (size_t i = 0; i < plan->ncompanions; i++)
-		host_changes_add(which, plan->companion[i].bdf, true);
+		host_changes_add(which, plan->companion[i].bdf, HOST_CHANGE_ANEW);
 	for (size_t i = 0; i < n; i++) {
 		uint32_t up = topo_find(t, at[i]); /* a VF that is not there yet has none */
 
 		for (; up != TOPO_NONE; up = topo_at(t, up)->parent)
-			host_changes_add(which, topo_at(t, up)->fn->bdf, true);
+			host_changes_add(which, topo_at(t, up)->fn->bdf, HOST_CHANGE_ANEW);
 	}
 }
 

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(copy, data, size);
 	if (host_uevent_parse(&e, copy, size) == 0) {
 		assert(strlen(copy) < size);
-		assert(bdf_is_none(e.bdf) ? !e.anew : bdf_eq(host_uevent_function(strchr(copy, '@') + 1), e.bdf));
+		assert(bdf_is_none(e.bdf) ? !e.what : bdf_eq(host_uevent_function(strchr(copy, '@') + 1), e.bdf));
 	}
 	free(copy);
 	return 0;

@@ -1,58 +1,62 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Kernel uevents as they come, and what must not be taken for one. */
 #include "host/uevent.h"
+
+#include "host/change.h"
 #include "support.h"
 
 #define DEV "/devices/pci0000:15/0000:15:01.0/0000:1a:00.0"
 #define PCI "bind@" DEV "\0ACTION=bind\0DEVPATH=" DEV "\0SUBSYSTEM=pci\0DRIVER=mlx5_core\0SEQNUM=7"
 
-#define EXPECT(text, wanted, again) expect(text, sizeof(text), wanted, again)
+#define EXPECT(text, wanted, news) expect(text, sizeof(text), wanted, news)
 
-static void expect(const char *buf, size_t len, const char *bdf, bool anew)
+static void expect(const char *buf, size_t len, const char *bdf, unsigned what)
 {
 	struct host_uevent e;
 	char text[BDF_TEXT_MAX];
 
 	assert_int_equal(host_uevent_parse(&e, buf, len), 0);
 	assert_string_equal(bdf_text(text, e.bdf), bdf);
-	assert_int_equal(e.anew, anew);
+	assert_int_equal(e.what, what);
 }
 
 static void events_name_functions(void **state)
 {
 	(void)state;
-	EXPECT(PCI, "0000:1a:00.0", false);
-	EXPECT("unbind@" DEV "\0DEVPATH=" DEV "\0SUBSYSTEM=pci", "0000:1a:00.0", false);
-	EXPECT("change@" DEV "\0DEVPATH=" DEV "\0SUBSYSTEM=pci", "0000:1a:00.0", false);
-	EXPECT("add@" DEV "\0DEVPATH=" DEV "\0SUBSYSTEM=pci", "0000:1a:00.0", true);
-	EXPECT("remove@" DEV "\0DEVPATH=" DEV "\0SUBSYSTEM=pci", "0000:1a:00.0", true);
+	EXPECT(PCI, "0000:1a:00.0", HOST_CHANGE_STATE);
+	EXPECT("unbind@" DEV "\0DEVPATH=" DEV "\0SUBSYSTEM=pci", "0000:1a:00.0", HOST_CHANGE_STATE);
+	EXPECT("change@" DEV "\0DEVPATH=" DEV "\0SUBSYSTEM=pci", "0000:1a:00.0", HOST_CHANGE_STATE);
+	EXPECT("add@" DEV "\0DEVPATH=" DEV "\0SUBSYSTEM=pci", "0000:1a:00.0", HOST_CHANGE_ANEW);
+	EXPECT("remove@" DEV "\0DEVPATH=" DEV "\0SUBSYSTEM=pci", "0000:1a:00.0", HOST_CHANGE_ANEW);
 	EXPECT("add@/devices/pci10000:00/10000:00:02.0\0DEVPATH=/devices/pci10000:00/10000:00:02.0\0SUBSYSTEM=pci",
-	       "10000:00:02.0", true);
+	       "10000:00:02.0", HOST_CHANGE_ANEW);
 }
 
-/* What hangs on a function is news of the function; the function itself stays. */
+/* Of what hangs on a function, its network interfaces and RDMA devices are in an inventory. */
 static void what_hangs_on_a_function(void **state)
 {
 	(void)state;
-	EXPECT("add@" DEV "/net/eth0\0DEVPATH=" DEV "/net/eth0\0SUBSYSTEM=net\0INTERFACE=eth0", "0000:1a:00.0", false);
-	EXPECT("move@" DEV "/net/ens1\0DEVPATH=" DEV "/net/ens1\0SUBSYSTEM=net", "0000:1a:00.0", false);
-	EXPECT("add@" DEV "/infiniband/mlx5_0\0DEVPATH=" DEV "/infiniband/mlx5_0\0SUBSYSTEM=infiniband", "0000:1a:00.0", false);
+	EXPECT("add@" DEV "/net/eth0\0DEVPATH=" DEV "/net/eth0\0SUBSYSTEM=net\0INTERFACE=eth0", "0000:1a:00.0", HOST_CHANGE_NET);
+	EXPECT("move@" DEV "/net/ens1\0DEVPATH=" DEV "/net/ens1\0SUBSYSTEM=net", "0000:1a:00.0", HOST_CHANGE_NET);
+	EXPECT("add@" DEV "/nvme/nvme0\0DEVPATH=" DEV "/nvme/nvme0\0SUBSYSTEM=nvme", "0000:1a:00.0", 0);
+	EXPECT("add@" DEV ":pcie001\0DEVPATH=" DEV ":pcie001\0SUBSYSTEM=pci_express", "0000:15:01.0", 0);
+	EXPECT("add@" DEV "/infiniband/mlx5_0\0DEVPATH=" DEV "/infiniband/mlx5_0\0SUBSYSTEM=infiniband", "0000:1a:00.0", HOST_CHANGE_NET);
 }
 
 static void others_name_none(void **state)
 {
 	(void)state;
-	EXPECT("change@/devices/virtual/net/lo\0DEVPATH=/devices/virtual/net/lo\0SUBSYSTEM=net", "-", false);
-	EXPECT("add@/module/vfio_pci\0DEVPATH=/module/vfio_pci\0SUBSYSTEM=module", "-", false);
-	EXPECT("add@/devices/pci0000:15\0DEVPATH=/devices/pci0000:15\0SUBSYSTEM=x", "-", false);
-	EXPECT("add@/devices/a/1a:00.0\0DEVPATH=/devices/a/1a:00.0\0SUBSYSTEM=x", "-", false); /* no domain: no name in sysfs */
+	EXPECT("change@/devices/virtual/net/lo\0DEVPATH=/devices/virtual/net/lo\0SUBSYSTEM=net", "-", 0);
+	EXPECT("add@/module/vfio_pci\0DEVPATH=/module/vfio_pci\0SUBSYSTEM=module", "-", 0);
+	EXPECT("add@/devices/pci0000:15\0DEVPATH=/devices/pci0000:15\0SUBSYSTEM=x", "-", 0);
+	EXPECT("add@/devices/a/1a:00.0\0DEVPATH=/devices/a/1a:00.0\0SUBSYSTEM=x", "-", 0); /* no domain: no name in sysfs */
 }
 
 static void refuse(const char *buf, size_t len)
 {
-	struct host_uevent e = { .anew = true };
+	struct host_uevent e = { .what = 77 };
 
-	if (host_uevent_parse(&e, buf, len) != -EINVAL || !e.anew)
+	if (host_uevent_parse(&e, buf, len) != -EINVAL || e.what != 77)
 		fail_msg("taken for an event: %.60s", buf);
 }
 #define REFUSE(text) refuse(text, sizeof(text))

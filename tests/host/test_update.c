@@ -64,7 +64,7 @@ static void expect_same(const struct topo *a, const struct topo *b)
 
 static void event(const char *bdf, bool anew)
 {
-	host_changes_add(&changes, test_bdf(bdf), anew);
+	host_changes_add(&changes, test_bdf(bdf), anew ? HOST_CHANGE_ANEW : HOST_CHANGE_STATE);
 }
 
 static int try_update(struct error *err)
@@ -183,7 +183,7 @@ static void a_port_goes_with_all_below(void **state)
 	expect_cost("a port comes", update(), 1);
 	tree_restore(&tree, PF);
 	event(PF, true);
-	expect_cost("a PF comes", update(), 1);
+	expect_cost("a NIC comes: its function, interface, RDMA device and port", update(), 4);
 	tree_drop(&tree, GPU);
 	event(GPU, true);
 	expect_cost("a GPU goes", update(), 1);
@@ -242,6 +242,30 @@ static void findings_come_and_go(void **state)
 	assert_int_equal(topo_inventory(now)->nfindings, n);
 }
 
+/* A link goes down: of the NIC only what a link event may have changed is read. */
+static void links_go_down(void **state)
+{
+	static const char net[] = "net/enp26s0np0/operstate", ib[] = "infiniband/mlx5_0/ports/1/state";
+	const struct host_nic *nic;
+	char dir[512];
+
+	(void)state;
+	assert_true(tree_function(&tree, dir, PF));
+	nic = &topo_inventory(now)->system.nic[0];
+	assert_string_equal(nic->netdev[0].operstate, "up");
+	tree_attr(&tree, dir, net, "down\n");
+	tree_attr(&tree, dir, ib, "1: DOWN\n");
+	host_changes_add(&changes, test_bdf(PF), HOST_CHANGE_NET);
+	expect_cost("a link goes down", update(), 1);
+	nic = &topo_inventory(now)->system.nic[0];
+	assert_string_equal(nic->netdev[0].operstate, "down");
+	assert_string_equal(nic->rdma[0].port[0].state, "DOWN");
+	tree_restore(&tree, PF);
+	host_changes_add(&changes, test_bdf(PF), HOST_CHANGE_NET);
+	(void)update();
+	assert_string_equal(topo_inventory(now)->system.nic[0].netdev[0].operstate, "up");
+}
+
 /* Free memory has no event: who plans asks for it. */
 static void the_host_too(void **state)
 {
@@ -249,7 +273,7 @@ static void the_host_too(void **state)
 
 	(void)state;
 	tree_put(&tree, "sys/devices/system/node/node0/meminfo", "Node 0 MemTotal: 4096 kB\nNode 0 MemFree: 1024 kB\n");
-	changes.host = true;
+	changes.memory = true;
 	(void)update();
 	assert_int_equal(topo_inventory(now)->node[0].mem_free, 1 << 20);
 	tree_entry(&tree, text_host_find(tree.text, "sys/devices/system/node/node0/meminfo"));
@@ -266,7 +290,7 @@ static void what_is_odd_is_refused(void **state)
 	changes.lost = true;
 	assert_int_equal(try_update(&err), -ESTALE);
 	for (unsigned i = 0; i <= HOST_CHANGES_MAX; i++)
-		host_changes_add(&changes, (struct bdf){ .domain = 7 + i }, false);
+		host_changes_add(&changes, (struct bdf){ .domain = 7 + i }, HOST_CHANGE_STATE);
 	assert_true(changes.lost);
 	err = ERROR_INIT;
 	assert_int_equal(try_update(&err), -ESTALE);
@@ -414,7 +438,8 @@ int main(void)
 		cmocka_unit_test(a_driver_comes_and_goes),      cmocka_unit_test(vfs_come_are_bound_and_go),
 		cmocka_unit_test(a_port_goes_with_all_below),   cmocka_unit_test(children_follow_their_parent),
 		cmocka_unit_test(a_stranger_is_read_whole),     cmocka_unit_test(findings_come_and_go),
-		cmocka_unit_test(the_host_too),                 cmocka_unit_test(what_is_odd_is_refused),
+		cmocka_unit_test(links_go_down),                cmocka_unit_test(the_host_too),
+		cmocka_unit_test(what_is_odd_is_refused),
 		cmocka_unit_test(equals_a_full_reading),
 	};
 

@@ -85,7 +85,7 @@ static void a_burst_is_one_set(void **state)
 	for (size_t i = 1; i < p->c.n; i++)
 		assert_true(bdf_cmp(p->c.at[i - 1].bdf, p->c.at[i].bdf) < 0);
 	for (size_t i = 0; i < p->c.n; i++)
-		assert_int_equal(p->c.at[i].anew, i == 10); /* once new, a later event does not make it old */
+		assert_int_equal(p->c.at[i].what, i == 10 ? HOST_CHANGE_ANEW : HOST_CHANGE_STATE); /* once new, a later event does not make it old */
 }
 
 static void losses_are_seen(void **state)
@@ -143,6 +143,7 @@ static void links_name_their_function(void **state)
 	assert_false(p->c.lost);
 	assert_int_equal(p->c.n, 2);
 	assert_true(bdf_eq(p->c.at[0].bdf, test_bdf("0000:1a:00.0")));
+	assert_int_equal(p->c.at[0].what, HOST_CHANGE_NET);
 	give_link(p, RTM_NEWLINK, "0000:1a:00.0", true);
 	take(p);
 	assert_true(p->c.lost);
