@@ -42,13 +42,67 @@ static void compare_member(struct diff *d, const char *field, const char *key, j
 	compare(d, path, json_object_object_get(a, key), json_object_object_get(b, key));
 }
 
-/* Objects by their members, "sriov.num"; one that is not there has none. All else as a whole. */
+/* json_add() wants keys that outlive the object; these do not. Takes value. */
+static void add_named(struct json_out *o, const char *key, json_object *value)
+{
+	if (value && json_object_object_add(o->obj, key, value) == 0)
+		return;
+	json_object_put(value);
+	o->failed = true;
+}
+
+/* What an item of a list is known by: its name, or the number of a port. false: by nothing. */
+static bool item_name(char buf[64], json_object *item)
+{
+	json_object *name = NULL, *port = NULL;
+
+	if (!json_object_is_type(item, json_type_object))
+		return false;
+	if (json_object_object_get_ex(item, "name", &name))
+		(void)snprintf(buf, 64, "%s", json_object_get_string(name));
+	else if (json_object_object_get_ex(item, "port", &port))
+		(void)snprintf(buf, 64, "port%s", json_object_get_string(port));
+	return name || port;
+}
+
+/* A list as an object by its items' names; NULL: it is no such list. */
+static json_object *by_name(struct diff *d, json_object *list)
+{
+	struct json_out o = json_out_new();
+	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0, i;
+
+	for (i = 0; i < n; i++) {
+		json_object *item = json_object_array_get_idx(list, i);
+		char name[64];
+
+		if (!item_name(name, item))
+			break;
+		add_named(&o, name, json_object_get(item));
+	}
+	d->out.failed |= o.failed;
+	if (i == n && json_object_is_type(list, json_type_array))
+		return json_finish(&o);
+	json_object_put(o.obj);
+	return NULL;
+}
+
+/* Objects by their members, "sriov.num", and lists by the names in them, "netdevs.eth0.mtu"; what is not there has
+ * none. All else as a whole. */
 static void compare(struct diff *d, const char *field, json_object *a, json_object *b)
 {
 	bool oa = json_object_is_type(a, json_type_object), ob = json_object_is_type(b, json_type_object);
 
 	if (json_object_equal(a, b))
 		return;
+	if (json_object_is_type(a, json_type_array) && json_object_is_type(b, json_type_array)) {
+		auto_(json_object_put) json_object *x = by_name(d, a), *y = by_name(d, b);
+
+		if (x && y)
+			compare(d, field, x, y);
+		else
+			add_item(d, "changed", field, a, b);
+		return;
+	}
 	if (!(oa || ob) || (!oa && a) || (!ob && b)) {
 		add_item(d, "changed", field, a, b);
 		return;
@@ -133,13 +187,13 @@ static json_object *findings_json(struct diff *d, const struct inventory *inv)
 
 		if (!json_object_object_get_ex(o.obj, bdf_text(bdf, f->bdf), &of.obj)) {
 			of = json_out_new();
-			json_add_out(&o, bdf, &of);
+			add_named(&o, bdf, of.obj);
 			if (o.failed)
 				break;
 		}
 		if (!json_object_object_get_ex(of.obj, f->id, &texts)) {
 			texts = json_object_new_array();
-			json_add(&of, f->id, texts);
+			add_named(&of, f->id, texts);
 		}
 		json_append(&of, texts, json_object_new_string(f->text));
 		o.failed |= of.failed;
@@ -181,10 +235,40 @@ static json_object *nodes_json(struct diff *d, const struct inventory *inv)
 			json_append(&n, distance, json_object_new_int(inv->node[i].distance[k]));
 		json_add(&n, "distance", distance);
 		(void)snprintf(key, sizeof(key), "node%d", inv->node[i].id);
-		json_add_out(&o, key, &n);
+		o.failed |= n.failed;
+		add_named(&o, key, n.obj);
 	}
 	d->out.failed |= o.failed;
 	return o.obj;
+}
+
+static const struct host_nic *nic_of(const struct inventory *inv, struct bdf bdf)
+{
+	for (size_t i = 0; i < inv->system.nnics; i++)
+		if (bdf_eq(inv->system.nic[i].bdf, bdf))
+			return &inv->system.nic[i];
+	return NULL;
+}
+
+/* Interfaces, ports and firmware of NICs that are in both; of the others there is nothing to compare with. */
+static void compare_nics(struct diff *d, const struct inventory *old, const struct inventory *new)
+{
+	char bdf[BDF_TEXT_MAX];
+
+	for (size_t i = 0; i < new->system.nnics && old->system.nic != new->system.nic; i++) {
+		const struct host_nic *was = nic_of(old, new->system.nic[i].bdf);
+		auto_(json_object_put) json_object *a = was ? topo_nic_json(was) : NULL, *b = NULL;
+
+		if (!was)
+			continue;
+		b = topo_nic_json(&new->system.nic[i]);
+		d->out.failed |= !a || !b;
+		d->bdf = bdf_text(bdf, was->bdf);
+		d->kind = host_kind_text(HOST_NIC);
+		if (a && b)
+			compare(d, NULL, a, b);
+	}
+	d->bdf = d->kind = NULL;
 }
 
 static void compare_hosts(struct diff *d, const struct topo *old, const struct topo *new)
@@ -205,6 +289,7 @@ json_object *topo_diff(const struct topo *old, const struct topo *new)
 	if (!d.items)
 		return NULL;
 	compare_functions(&d, old, new);
+	compare_nics(&d, topo_inventory(old), topo_inventory(new));
 	compare_hosts(&d, old, new);
 	if (d.out.failed) {
 		json_object_put(d.items);

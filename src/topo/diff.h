@@ -6,5 +6,6 @@ struct json_object;
 struct topo;
 
 /* An array of {"bdf", "kind", "what", "field", "old", "new"}, in BDF order, what concerns no function last; empty
- * if nothing differs but the generation. Free memory and hugepages do not count. NULL: no memory. */
+ * if nothing differs but the generation. Of NICs also their interfaces and ports (Host.nics); free memory and
+ * hugepages do not count. NULL: no memory. */
 struct json_object *topo_diff(const struct topo *old, const struct topo *new);

@@ -294,24 +294,27 @@ static void add_rdma(struct json_out *o, const struct host_nic *nic)
 	json_add(o, "rdma", a);
 }
 
+json_object *topo_nic_json(const struct host_nic *nic)
+{
+	struct json_out c = json_out_new(), fw = json_out_new();
+
+	topo_add_bdf(&c, "bdf", nic->bdf);
+	topo_add_text(&fw, "running", nic->fw_running);
+	topo_add_text(&fw, "stored", nic->fw_stored);
+	topo_add_text(&fw, "psid", nic->fw_psid);
+	json_add_out(&c, "firmware", &fw);
+	add_netdevs(&c, nic);
+	json_add_uint(&c, "representors", nic->nrepresentors);
+	add_rdma(&c, nic);
+	return json_finish(&c);
+}
+
 static void add_nics(struct json_out *o, const struct host_system *s)
 {
 	json_object *a = json_object_new_array();
 
-	for (size_t i = 0; i < s->nnics; i++) {
-		const struct host_nic *nic = &s->nic[i];
-		struct json_out c = json_out_new(), fw = json_out_new();
-
-		topo_add_bdf(&c, "bdf", nic->bdf);
-		topo_add_text(&fw, "running", nic->fw_running);
-		topo_add_text(&fw, "stored", nic->fw_stored);
-		topo_add_text(&fw, "psid", nic->fw_psid);
-		json_add_out(&c, "firmware", &fw);
-		add_netdevs(&c, nic);
-		json_add_uint(&c, "representors", nic->nrepresentors);
-		add_rdma(&c, nic);
-		json_append_out(o, a, &c);
-	}
+	for (size_t i = 0; i < s->nnics; i++)
+		json_append(o, a, topo_nic_json(&s->nic[i]));
 	json_add(o, "nics", a);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/bdf.h"
 
+struct host_nic;
 struct inventory;
 struct json_object;
 struct json_out;
@@ -16,3 +17,4 @@ void topo_add_known(struct json_out *o, const char *key, int value);        /* n
 void topo_add_findings(struct json_out *o, const struct inventory *inv);
 void topo_add_matrix(struct json_out *o, const struct topo *t);
 struct json_object *topo_node_json(const struct topo *t, const struct topo_node *node); /* NULL: no memory */
+struct json_object *topo_nic_json(const struct host_nic *nic);                            /* NULL: no memory */

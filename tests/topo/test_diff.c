@@ -83,6 +83,18 @@ static void members(void **state)
 	       "0000:1a:00.0 nic changed sriov.total 16 8\n");
 }
 
+#define NIC "sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:02.0/0000:1a:00.0/"
+
+static void interfaces(void **state)
+{
+	(void)state;
+	expect(test_topo_host("xe9680"), with(NIC "net/enp26s0np0/carrier\t1", NIC "net/enp26s0np0/carrier\t0"),
+	       "0000:1a:00.0 nic changed netdevs.enp26s0np0.carrier true false\n");
+	expect(test_topo_host("xe9680"), with(NIC "infiniband/mlx5_0/ports/1/state\t4: ACTIVE",
+					      NIC "infiniband/mlx5_0/ports/1/state\t1: DOWN"),
+	       "0000:1a:00.0 nic changed rdma.mlx5_0.ports.port1.state ACTIVE DOWN\n");
+}
+
 static void functions(void **state)
 {
 	(void)state;
@@ -107,6 +119,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing),
 		cmocka_unit_test(members),
+		cmocka_unit_test(interfaces),
 		cmocka_unit_test(functions),
 		cmocka_unit_test(findings_and_nodes),
 	};
