@@ -7,8 +7,7 @@
 #include <linux/if_link.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
-#include <netlink/attr.h>
-#include <netlink/msg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -115,29 +114,34 @@ static void take_uevent(struct host_changes *c, char *buf, size_t len)
 }
 
 /* IFLA_PARENT_DEV_NAME is the name of the function below an interface (Linux 5.14, rtnetlink.c); virtual ones have
- * none. */
-static void take_link(struct host_changes *c, char *buf, size_t len)
+ * none. false: the attributes are cut. */
+static bool take_parent(struct host_changes *c, const struct nlmsghdr *h)
 {
-	struct nlmsghdr *h = (void *)buf;
-	int left = (int)len;
+	const struct rtattr *at = IFLA_RTA(NLMSG_DATA(h));
+	int left = (int)IFLA_PAYLOAD(h);
+	char name[BDF_TEXT_MAX];
+	struct bdf bdf;
 
-	for (; nlmsg_ok(h, left); h = nlmsg_next(h, &left)) {
-		struct nlattr *attr[IFLA_MAX + 1], *parent;
-		char name[BDF_TEXT_MAX];
-		struct bdf bdf;
-
-		if (h->nlmsg_type != RTM_NEWLINK && h->nlmsg_type != RTM_DELLINK)
+	for (; left > 0 && RTA_OK(at, left); at = RTA_NEXT(at, left)) {
+		if (at->rta_type != IFLA_PARENT_DEV_NAME || RTA_PAYLOAD(at) >= sizeof(name))
 			continue;
-		if (nlmsg_parse(h, sizeof(struct ifinfomsg), attr, IFLA_MAX, NULL) < 0) {
-			c->lost = true;
-			continue;
-		}
-		parent = attr[IFLA_PARENT_DEV_NAME];
-		if (parent && nla_strlcpy(name, parent, sizeof(name)) < sizeof(name) && bdf_parse(&bdf, name))
+		(void)snprintf(name, sizeof(name), "%.*s", (int)RTA_PAYLOAD(at), (const char *)RTA_DATA(at));
+		if (bdf_parse(&bdf, name))
 			host_changes_add(c, bdf, HOST_CHANGE_NET);
 	}
-	if (left > 0)
-		c->lost = true;
+	return left <= 0;
+}
+
+static void take_link(struct host_changes *c, char *buf, size_t len)
+{
+	const struct nlmsghdr *h = (const void *)buf;
+	unsigned left = NLMSG_ALIGN((unsigned)len); /* else NLMSG_NEXT() could go below 0 */
+
+	memset(buf + len, 0, left - len);
+	for (; NLMSG_OK(h, left); h = NLMSG_NEXT(h, left))
+		if (h->nlmsg_type == RTM_NEWLINK || h->nlmsg_type == RTM_DELLINK)
+			c->lost |= h->nlmsg_len < NLMSG_LENGTH(sizeof(struct ifinfomsg)) || !take_parent(c, h);
+	c->lost |= left != 0;
 }
 
 /* Only the kernel's: netlink gives port 0 to nobody else (netlink_bind(), netlink_autobind()), and a process may
