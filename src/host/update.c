@@ -91,6 +91,8 @@ static int add_kin(struct update *u, struct bdf bdf, bool there, bool anew)
 		return vf && (anew || !was->facts->shared) ? entry_add(u, was->facts->pf, false) : 0;
 	if (vf)
 		return entry_add(u, was->facts->pf, false);
+	if (was && !host_kind_is_bridge(was->facts->kind))
+		return 0;
 	for (size_t i = 0; i < u->old->nfn && r == 0; i++) {
 		const struct host_function *fn = &u->old->fn[i];
 		uint16_t index;

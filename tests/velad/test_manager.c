@@ -156,6 +156,34 @@ static void generations_grow_with_changes_only(void **state)
 	manager_free(m);
 }
 
+/* GET /v1/changes/{since}: each generation since then, and nothing older than this life. */
+static void changes_are_kept(void **state)
+{
+	struct manager_options o = options();
+	struct manager *m = new_manager(&o);
+	uint64_t first = topo_generation(current_topo(m->now));
+	struct error err = ERROR_INIT;
+	json_object *doc, *changes, *item;
+
+	(void)state;
+	add_function("0000:00:03.0");
+	rescan(m);
+	assert_int_equal(current_changes(m->now, &doc, first, &err), 0);
+	assert_int_equal(json_object_get_uint64(json_object_object_get(doc, "generation")), first + 1);
+	changes = json_object_object_get(doc, "changes");
+	assert_int_equal(json_object_array_length(changes), 1);
+	item = json_object_array_get_idx(json_object_object_get(json_object_array_get_idx(changes, 0), "items"), 0);
+	assert_string_equal(json_object_get_string(json_object_object_get(item, "bdf")), "0000:00:03.0");
+	assert_string_equal(json_object_get_string(json_object_object_get(item, "what")), "added");
+	json_object_put(doc);
+	assert_int_equal(current_changes(m->now, &doc, first + 1, &err), 0);
+	assert_int_equal(json_object_array_length(json_object_object_get(doc, "changes")), 0);
+	json_object_put(doc);
+	assert_int_equal(current_changes(m->now, &doc, first - 1, &err), -EIDRM);
+	assert_int_equal(current_changes(m->now, &doc, first + 2, &err), -EIDRM);
+	manager_free(m);
+}
+
 /* A host that cannot be read is no missing object: GET /v1/host must not say 404. */
 static void unreadable_hosts_are_host_errors(void **state)
 {
@@ -200,6 +228,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bad_starts_are_explained),
 		cmocka_unit_test(generations_grow_with_changes_only),
+		cmocka_unit_test(changes_are_kept),
 		cmocka_unit_test(unreadable_hosts_are_host_errors),
 		cmocka_unit_test(libvirt_may_be_absent),
 	};
