@@ -33,7 +33,8 @@ fi
 topo() { "$build/velactl" -o json "$@" topo | grep -v '"generation"'; }
 is "topo of the mounted host is topo of the text host" "$(topo --host "$host")" "$(topo --root "$mnt")"
 is "its state is the text host" "$(grep -v '^#' "$host")" "$(cat "$sim/state" | grep -v '^#')"
-mount_host "$host" || exit 1
+rm -f "$dir/uevents"
+mount_host --uevents "$dir/uevents" "$host" || exit 1
 cat "$sim/state" >"$dir/before" # cp would believe its size
 
 gpu=0000:19:00.0 pf=0000:1a:00.0 vf=0000:1a:00.1 port=0000:17:01.0
@@ -76,7 +77,7 @@ sed "s|^state_dir = .*|state_dir = $dir|; s|^console_dir = .*|console_dir = $dir
 ctl() { timeout 30 "$build/velactl" --conf "$dir/velad.conf" "$@"; }
 start_velad() {
 	rm -f "$dir/sock"
-	"$build/velad" --root "$mnt" --conf "$dir/velad.conf" --libvirt test:///default 2>>"$dir/velad.log" &
+	"$build/velad" --root "$mnt" --uevents "$dir/uevents" --conf "$dir/velad.conf" --libvirt test:///default 2>>"$dir/velad.log" &
 	velad=$!
 	for ((i = 0; i < 200; i++)); do
 		[[ -S $dir/sock ]] && ctl list >/dev/null 2>&1 && return
@@ -189,7 +190,8 @@ same "after all kills and deletes the host is as before"
 
 # ---- VFs that take their time, a device that goes
 stop_velad
-mount_host --vf-delay 30 "$host" || exit 1
+rm -f "$dir/uevents"
+mount_host --uevents "$dir/uevents" --vf-delay 30 "$host" || exit 1
 cat "$sim/state" >"$dir/before"
 start_velad
 out=$(create late)
