@@ -61,9 +61,9 @@ whole() {
 }
 calls() { grep -c 'reading all of it' "$dir/velad.log"; }
 
-ctl watch >"$dir/watch" 2>&1 & # stays until velad ends
+timeout 600 "$build/velactl" --conf "$dir/velad.conf" watch >"$dir/watch" 2>&1 & # stays until velad ends
 watch=$!
-ctl watch -o json >"$dir/watch.json" 2>&1 &
+timeout 600 "$build/velactl" --conf "$dir/velad.conf" watch -o json >"$dir/watch.json" 2>&1 &
 sleep 0.5
 put $gpu $sys/drivers/nvidia/unbind
 heard
