@@ -190,7 +190,7 @@ coproc client { listen; }
 read -r _ <&"${client[0]}"
 put $gpu $sys/drivers/nvidia/unbind
 read -r line <&"${client[0]}"
-is "a uevent over the socket" "unbind@/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/$gpu ACTION=unbind DEVPATH=/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/$gpu SUBSYSTEM=pci $(xargs <$sys/devices/$gpu/uevent) SEQNUM=N" \
+is "a uevent over the socket" "unbind@/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/$gpu ACTION=unbind DEVPATH=/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/$gpu SUBSYSTEM=pci $(grep -v ^MODALIAS= $sys/devices/$gpu/uevent | xargs) SEQNUM=N" \
 	"$(sed 's/SEQNUM=[0-9]*/SEQNUM=N/; s/ $//' <<<"$line")"
 begin=${EPOCHREALTIME/./}
 put 2 $sys/devices/$pf/sriov_numvfs

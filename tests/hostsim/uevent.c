@@ -57,7 +57,21 @@ static void give_all(struct sim *s, const char *text, size_t len)
 	s->lose -= s->lose > 0;
 }
 
-/* The order is kobject_uevent_env()'s; what its uevent_ops add is what the device's uevent file shows. */
+/* What the device's own uevent_ops add: its uevent file. An unbind has no MODALIAS, lest udev load the driver that
+ * was just taken off (zap_modalias_env()). */
+static void add_own(struct sbuf *b, const char *action, const char *text)
+{
+	for (size_t n; *text; text += n) {
+		n = strcspn(text, "\n");
+		if (strcmp(action, "unbind") != 0 || strncmp(text, "MODALIAS=", 9) != 0) {
+			sbuf_add_bytes(b, text, n);
+			sbuf_add(b, "\n");
+		}
+		n += text[n] == '\n';
+	}
+}
+
+/* The order is kobject_uevent_env()'s. */
 void uevent(struct sim *s, const char *action, const struct node *dev)
 {
 	const struct node *own = node_attr(dev, "uevent");
@@ -65,9 +79,10 @@ void uevent(struct sim *s, const char *action, const struct node *dev)
 	struct sbuf b = { 0 };
 
 	(void)node_path(path, dev);
-	sbuf_addf(&b, "%s@%s\nACTION=%s\nDEVPATH=%s\nSUBSYSTEM=pci\n%s%sSEQNUM=%llu\n", action, path + strlen("sys"),
-		  action, path + strlen("sys"), own && own->text ? own->text : "", own && own->text ? "\n" : "",
-		  (unsigned long long)++s->seqnum);
+	sbuf_addf(&b, "%s@%s\nACTION=%s\nDEVPATH=%s\nSUBSYSTEM=pci\n", action, path + strlen("sys"), action,
+		  path + strlen("sys"));
+	add_own(&b, action, own && own->text ? own->text : "");
+	sbuf_addf(&b, "SEQNUM=%llu\n", (unsigned long long)++s->seqnum);
 	if (b.failed) {
 		sbuf_done(&b);
 		return;
