@@ -155,7 +155,10 @@ static bool from_kernel(const struct sockaddr_nl *a, socklen_t len)
 static int read_one(struct host_changes *c, int fd, enum host_watch_source source)
 {
 	char buf[MESSAGE_MAX] __attribute__((aligned(NLMSG_ALIGNTO)));
-	struct sockaddr_nl from = { 0 };
+	union {
+		struct sockaddr_nl      nl;
+		struct sockaddr_storage any; /* a simulated kernel's Unix socket has a longer name */
+	} from = { 0 };
 	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
 	struct msghdr m = { .msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = &iov, .msg_iovlen = 1 };
 	ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT);
@@ -170,7 +173,7 @@ static int read_one(struct host_changes *c, int fd, enum host_watch_source sourc
 	}
 	if (n <= 0)
 		return n < 0 ? -errno : -ENOTCONN;
-	if (!from_kernel(&from, m.msg_namelen))
+	if (!from_kernel(&from.nl, m.msg_namelen))
 		return 1;
 	if (source == HOST_WATCH_LINK)
 		take_link(c, buf, (size_t)n);

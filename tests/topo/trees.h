@@ -145,6 +145,7 @@ static inline struct topo *tree_make(struct tree *x, uint64_t seed)
 	struct topo *t = NULL;
 
 	*x = (struct tree){ .inv = calloc(1, sizeof(*x->inv)), .seed = seed * 7919 + 1 };
+	x->inv->refs = 1;
 	x->inv->kernel = x->inv->cmdline = "";
 	x->inv->cpu_model = cpu[tree_random(x, 4)];
 	for (unsigned r = 0, n = 1 + tree_random(x, 2); r < n; r++)
