@@ -91,11 +91,14 @@ static int read_config(struct inventory *inv, struct host_root *root)
 void fmpm_ask(struct answers *a, const char *tool, const char *socket)
 {
 	char list[] = "-l", by_socket[] = "--unix-domain-socket";
-	/* execve(2) does not write to them, its prototype only cannot say so */
-	char *const argv[] = { (char *)(uintptr_t)tool, list, *socket ? by_socket : NULL, (char *)(uintptr_t)socket,
-			       NULL };
+	char *argv[5] = { NULL, list };
 	autofree char *text = NULL;
 
+	argv[0] = (char *)(uintptr_t)tool; /* execve(2) does not write to them, its prototype only cannot say so */
+	if (*socket) {
+		argv[2] = by_socket;
+		argv[3] = (char *)(uintptr_t)socket;
+	}
 	if (child_output(&text, argv, ANSWER_MAX, ANSWER_MS) == 0)
 		answer_put(a, text, "answers/fmpm/partitions");
 }
