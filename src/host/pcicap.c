@@ -288,10 +288,9 @@ static bool read_header(const struct walk *w)
 	c->revision = (uint8_t)v[2];
 	c->header = v[3] >> 16 & 0x7f;
 	c->multifunction = v[3] >> 16 & 0x80;
-	if (c->header > PCI_HEADER_TYPE_CARDBUS) { /* 7f: a device that is not all there */
-		c->broken = true;
+	c->bad_header = c->header > PCI_HEADER_TYPE_CARDBUS;
+	if (c->bad_header)
 		return false;
-	}
 	if (c->header == PCI_HEADER_TYPE_BRIDGE && dword(w, PCI_PRIMARY_BUS, &bus)) {
 		c->secondary = (uint8_t)(bus >> 8);
 		c->subordinate = (uint8_t)(bus >> 16);

@@ -64,6 +64,7 @@ struct pcicap_rebar {
 struct pcicap {
 	bool     readable;    /* at least the 64 bytes of the header */
 	bool     dead;        /* reads as all ones: the device is gone, or in D3cold */
+	bool     bad_header;  /* a header type that there is none of (7f): the device is not all there */
 	bool     broken;      /* a capability list was cut: loop or bad offset */
 	uint8_t  header;      /* header type without the multi-function bit */
 	uint8_t  revision;
@@ -97,5 +98,11 @@ typedef int (*pcicap_read_fn)(void *self, uint16_t off, unsigned n, uint32_t *re
 
 /* Never fails: what cannot be read stays unknown. */
 void pcicap_walk(struct pcicap *ret, pcicap_read_fn read, void *self);
+
+/* Whether header means something. */
+static inline bool pcicap_answers(const struct pcicap *c)
+{
+	return c->readable && !c->dead && !c->bad_header;
+}
 
 const char *pcicap_speed_text(uint8_t speed); /* "32.0 GT/s", "?" */

@@ -111,6 +111,10 @@ static int read_config(struct pci_reader *rd, struct host_facts *f)
 					!f->power_state ? "fell off the bus or sleeps in D3cold" :
 					strcmp(f->power_state, "D3cold") == 0 ? "sleeps in D3cold" :
 					"fell off the bus");
+	if (f->cap.bad_header)
+		return host_finding_add(rd->inv, "pci.header-broken", rd->bdf,
+					"its header type reads as %02x, which is none: it answers only in part, so its capabilities "
+					"are unknown; reset or power-cycle it", f->cap.header);
 	if (f->cap.broken)
 		return host_finding_add(rd->inv, "pci.config-broken", rd->bdf,
 					"its capability list loops or leaves the config space; what lies behind is unknown");

@@ -29,6 +29,18 @@ const struct host_function *place_group_stranger(const struct place *p, const st
 	return NULL;
 }
 
+/* True: a reason was given. */
+static bool dead(struct place *p, const struct host_function *fn)
+{
+	const struct pcicap *c = &fn->facts->cap;
+
+	if (!c->dead && !c->bad_header)
+		return false;
+	place_reason(p->plan, "device.dead", fn->bdf, "a device that answers; reset or power-cycle it", "its %s reads as %02x",
+		     c->dead ? "config space" : "header type", c->dead ? 0xff : c->header);
+	return true;
+}
+
 /* The rules that a GPU and a VF share. False: a reason was given. */
 static bool usable(struct place *p, const struct host_function *fn, const char *what)
 {
@@ -41,9 +53,8 @@ static bool usable(struct place *p, const struct host_function *fn, const char *
 		place_reason(p->plan, "device.excluded", fn->bdf, "a device that is not excluded", "the request excludes it");
 	} else if (owner) {
 		place_reason(p->plan, "device.taken", fn->bdf, "a free device", "%s is held by %s", what, owner);
-	} else if (fn->facts->cap.dead) {
-		place_reason(p->plan, "device.dead", fn->bdf, "a device that answers; reset or power-cycle it",
-			     "its config space reads as ff");
+	} else if (dead(p, fn)) {
+		return false;
 	} else if (fn->iommu_group < 0) {
 		place_reason(p->plan, "device.no-group", fn->bdf, "an IOMMU group", "it is in no IOMMU group");
 	} else if ((stranger = place_group_stranger(p, fn))) {
@@ -141,6 +152,8 @@ static void future_vfs(struct place *p, struct place_nic *nic, const struct host
 
 static bool nic_usable(struct place *p, const struct host_function *fn)
 {
+	if (dead(p, fn))
+		return false;
 	if (fn->facts->cap.sriov.known != HOST_PRESENT || fn->facts->cap.sriov.total == 0)
 		place_reason(p->plan, "nic.no-sriov", fn->bdf,
 			     "SR-IOV on (NVIDIA: mlxconfig -d DEV set SRIOV_EN=1 NUM_OF_VFS=8, then a cold boot)",
@@ -148,9 +161,6 @@ static bool nic_usable(struct place *p, const struct host_function *fn)
 			     fn->facts->cap.sriov.known == HOST_UNKNOWN ? "unknown" : "off in its firmware or absent");
 	else if (!fn->facts->numvfs_known)
 		place_reason(p->plan, "nic.vfs-unknown", fn->bdf, "a readable sriov_numvfs", "its VF count cannot be read");
-	else if (fn->facts->cap.dead)
-		place_reason(p->plan, "device.dead", fn->bdf, "a device that answers; reset or power-cycle it",
-			     "its config space reads as ff");
 	else if (!*host_driver_of(topo_inventory(p->in->topo), fn) && !fn->facts->numvfs)
 		place_reason(p->plan, "nic.no-driver", fn->bdf, "the NIC's own driver", "no driver that could make VFs");
 	else

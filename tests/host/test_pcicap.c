@@ -271,7 +271,7 @@ static void broken_lists_are_cut(void **state)
 	s = port();
 	put(&s, 0x0c, 0x007f0000);
 	pcicap_walk(&c, read_space, &s);
-	assert_true(c.broken);
+	assert_true(c.bad_header && !c.broken && !pcicap_answers(&c));
 	s = port();
 	memset(s.b, 0xff, sizeof(s.b));
 	pcicap_walk(&c, read_space, &s);
