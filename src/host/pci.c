@@ -225,15 +225,17 @@ enum host_kind pci_kind(const struct pci_reader *rd, const struct host_facts *f)
 
 	if (f->is_vf)
 		return HOST_VF;
+	/* a bus below needs a header of type 1: the PCIe capability of Intel's host bridge 8086:2f00 says root port, its
+	 * header is of type 0; where no header can be read, the class says it */
+	if (pcicap_answers(&f->cap) ? f->cap.header != PCI_HEADER_TYPE_BRIDGE : f->class >> 8 != 0x0604)
+		return host_kinds_match(rd->kinds, id);
 	if (f->cap.type == PCICAP_ROOT_PORT)
 		return HOST_ROOT_PORT;
 	if (f->cap.type == PCICAP_USP)
 		return HOST_USP;
 	if (f->cap.type == PCICAP_DSP)
 		return HOST_DSP;
-	if (f->class >> 8 == 0x0604 || (f->cap.readable && !f->cap.dead && f->cap.header == PCI_HEADER_TYPE_BRIDGE))
-		return HOST_BRIDGE;
-	return host_kinds_match(rd->kinds, id);
+	return HOST_BRIDGE;
 }
 
 static void read_uevent(struct pci_reader *rd, char uevent[PCI_ATTR_MAX])

@@ -155,9 +155,9 @@ static enum way inside(struct walk *w, uint32_t from, uint32_t to)
 
 static bool is_pcie_port(const struct walk *w, uint32_t i)
 {
-	enum pcicap_type type = facts_of(w, i)->cap.type;
+	enum host_kind kind = facts_of(w, i)->kind;
 
-	return type == PCICAP_ROOT_PORT || type == PCICAP_DSP;
+	return kind == HOST_ROOT_PORT || kind == HOST_DSP;
 }
 
 static bool is_conventional(const struct walk *w, uint32_t bridge)
@@ -262,7 +262,7 @@ static enum way cross_root(struct walk *w, struct acs acs, uint32_t port)
 
 static enum way at_pcie_port(struct walk *w, uint32_t port)
 {
-	bool root = facts_of(w, port)->cap.type == PCICAP_ROOT_PORT;
+	bool root = facts_of(w, port)->kind == HOST_ROOT_PORT;
 	struct acs acs = acs_of(w, port);
 	enum topo_rule no = refusal(w, acs, port);
 
@@ -286,7 +286,7 @@ static enum way at_port(struct walk *w, uint32_t port)
 {
 	if (is_pcie_port(w, port))
 		return at_pcie_port(w, port);
-	if (facts_of(w, port)->cap.type == PCICAP_USP || is_conventional(w, port))
+	if (facts_of(w, port)->kind == HOST_USP || is_conventional(w, port))
 		return up(w, TOPO_RULE_PASS, port);
 	return end(w, TOPO_UNDECIDED, TOPO_RULE_UNREAD, port);
 }

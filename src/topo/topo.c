@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <linux/pci_regs.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,8 +97,14 @@ uint32_t topo_find(const struct topo *t, struct bdf bdf)
 
 #define DEPTH_MAX 256 /* a PCI domain has 256 buses, so no chain of bridges is longer */
 
+static bool has_no_bus(const struct host_facts *f)
+{
+	return pcicap_answers(&f->cap) && f->cap.header == PCI_HEADER_TYPE_NORMAL;
+}
+
 static int link_parents(struct topo *t)
 {
+	char name[BDF_TEXT_MAX];
 	int r = 0;
 
 	for (uint32_t i = 0; i < t->n && r == 0; i++) {
@@ -105,9 +112,15 @@ static int link_parents(struct topo *t)
 
 		node->fn = &t->inv->fn[i];
 		node->parent = bdf_is_none(node->fn->facts->parent) ? TOPO_NONE : topo_find(t, node->fn->facts->parent);
-		if (node->parent == TOPO_NONE && !bdf_is_none(node->fn->facts->parent))
+		if (node->parent == TOPO_NONE && !bdf_is_none(node->fn->facts->parent)) {
 			r = host_finding_add(t->inv, "topo.parent-missing", node->fn->bdf,
 					     "the bridge above it is not among the PCI functions");
+		} else if (node->parent != TOPO_NONE && has_no_bus(t->inv->fn[node->parent].facts)) {
+			r = host_finding_add(t->inv, "topo.parent-no-bridge", node->fn->bdf,
+					     "what stands above it in sysfs, %s, has a header without a bus below it",
+					     bdf_text(name, node->fn->facts->parent));
+			node->parent = TOPO_NONE;
+		}
 	}
 	return r;
 }

@@ -101,6 +101,34 @@ static void hostile_trees_end(void **state)
 	topo_unref(t);
 }
 
+/* Intel's host bridge 8086:2f00: its PCIe capability says root port, its header is of type 0. */
+static void a_port_has_a_bridge_header(void **state)
+{
+	struct topo *t = test_topo_text(TEXT_MAGIC_LINE
+		DEV("pci0000:00/", "0000:00:00.0", "sys/devices/pci0000:00/0000:00:00.0/config\tbytes 256\n"
+			" 000: 86 80 00 2f 00 00 10 00 02 00 00 06\n 030: 00 00 00 00 40\n 040: 10 00 42 00\n")
+		DEV("pci0000:00/0000:00:00.0/", "0000:01:00.0", "")
+		DEV("pci0000:00/", "0000:00:01.0", "sys/devices/pci0000:00/0000:00:01.0/config\tbytes 256\n"
+			" 000: 86 80 02 2f 00 00 10 00 02 00 04 06 00 00 01\n 030: 00 00 00 00 40\n 040: 10 00 42 00\n")
+		DEV("pci0000:00/0000:00:01.0/", "0000:02:00.0", ""));
+	const struct inventory *inv = topo_inventory(t);
+	const struct topo_node *bridge = topo_at(t, test_at(t, "0000:00:00.0"));
+	unsigned found = 0;
+
+	(void)state;
+	assert_int_equal(bridge->fn->facts->cap.type, PCICAP_ROOT_PORT);
+	assert_int_equal(bridge->fn->facts->kind, HOST_OTHER);
+	assert_int_equal(bridge->first_child, TOPO_NONE);
+	assert_int_equal(topo_at(t, test_at(t, "0000:01:00.0"))->parent, TOPO_NONE);
+	assert_int_equal(topo_at(t, test_at(t, "0000:00:01.0"))->fn->facts->kind, HOST_ROOT_PORT);
+	assert_int_equal(topo_at(t, test_at(t, "0000:02:00.0"))->parent, test_at(t, "0000:00:01.0"));
+	for (size_t i = 0; i < inv->nfindings; i++)
+		found += strcmp(inv->finding[i].id, "topo.parent-no-bridge") == 0 &&
+			 bdf_eq(inv->finding[i].bdf, test_bdf("0000:01:00.0"));
+	assert_int_equal(found, 1);
+	topo_unref(t);
+}
+
 static void unknown_numa_is_unknown(void **state)
 {
 	struct topo *t = test_topo_text(TEXT_MAGIC_LINE
@@ -180,6 +208,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(xe9680_has_its_parts),   cmocka_unit_test(xe9680_without_iommu_has_no_groups),
 		cmocka_unit_test(path_classes),           cmocka_unit_test(hostile_trees_end),
+		cmocka_unit_test(a_port_has_a_bridge_header),
 		cmocka_unit_test(unknown_numa_is_unknown), cmocka_unit_test(json_has_the_contract),
 		cmocka_unit_test(paths_without_config),
 	};
