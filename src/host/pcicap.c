@@ -67,6 +67,8 @@ static void read_pcie(const struct walk *w, unsigned at, uint32_t first)
 		c->flr = v[0] & PCI_EXP_DEVCAP_FLR;
 		c->link_cap = link ? link_of(v[2]) : c->link_cap;
 		c->link_now = link ? link_of(high(v[3])) : c->link_now;
+		if (link && v[2] & PCI_EXP_LNKCAP_DLLLARC) /* of downstream ports only (7.5.3.6) */
+			c->link_up = high(v[3]) & PCI_EXP_LNKSTA_DLLLA ? HOST_PRESENT : HOST_ABSENT;
 	}
 	c->dev2_known = (high(first) & PCI_EXP_FLAGS_VERS) >= 2 && near_dwords(w, at + PCI_EXP_DEVCAP2, 2, v);
 	if (c->dev2_known) {

@@ -27,7 +27,7 @@ enum pcicap_type {
 
 struct pcicap_link {
 	uint8_t speed; /* 1..6 = 2.5, 5, 8, 16, 32, 64 GT/s; 0 unknown */
-	uint8_t width; /* lanes; 0 unknown or no link */
+	uint8_t width; /* lanes; 0 unknown, or no link: then link_up says so */
 };
 
 struct pcicap_acs {
@@ -80,6 +80,7 @@ struct pcicap {
 	uint16_t devctl, devctl2;
 	bool     flr;         /* devcap bit 28 */
 	struct pcicap_link link_cap, link_now;
+	enum host_known link_up; /* Data Link Layer Link Active of a port: the link below it; unknown where it has none */
 	struct pcicap_acs   acs;
 	struct pcicap_ats   ats;
 	struct pcicap_sriov sriov;

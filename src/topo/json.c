@@ -31,6 +31,14 @@ void topo_add_known(struct json_out *o, const char *key, int value)
 		json_add_int(o, key, value);
 }
 
+void topo_add_bool(struct json_out *o, const char *key, enum host_known known)
+{
+	if (known == HOST_UNKNOWN)
+		json_add_string(o, key, NULL);
+	else
+		json_add_bool(o, key, known == HOST_PRESENT);
+}
+
 void topo_add_findings(struct json_out *o, const struct inventory *inv)
 {
 	json_object *a = json_object_new_array();

@@ -47,8 +47,18 @@ bool topo_link_above(const struct topo *t, struct topo_link *ret, uint32_t i)
 	l.now.width = lesser(up->link_now.width, f->link_now.width);
 	l.most.speed = both(up->link_cap.speed, f->link_cap.speed);
 	l.most.width = both(up->link_cap.width, f->link_cap.width);
+	l.up = up->cap.link_up;
 	*ret = l;
 	return true;
+}
+
+enum host_known topo_link_up(const struct topo *t, uint32_t i)
+{
+	struct topo_link l;
+
+	if (has_link_below(topo_at(t, i)))
+		return topo_at(t, i)->fn->facts->cap.link_up;
+	return topo_link_above(t, &l, i) ? l.up : HOST_UNKNOWN;
 }
 
 uint64_t topo_link_bandwidth(struct pcicap_link link)

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "host/inventory.h"
+#include "topo/path.h"
 #include "topo/topo.h"
 
 static const char *known_text(enum host_known k)
@@ -25,8 +26,9 @@ static void add_speed(struct json_out *o, const char *key, uint8_t speed)
 	json_add_string(o, key, speed ? pcicap_speed_text(speed) : NULL);
 }
 
-static void add_link(struct json_out *o, const struct host_facts *f)
+static void add_link(struct json_out *o, const struct topo *t, const struct topo_node *node)
 {
+	const struct host_facts *f = node->fn->facts;
 	struct json_out l;
 
 	if (!f->link_cap.speed && !f->link_now.speed && !f->link_cap.width && !f->link_now.width) {
@@ -38,6 +40,7 @@ static void add_link(struct json_out *o, const struct host_facts *f)
 	add_width(&l, "width", f->link_now.width);
 	add_speed(&l, "max_speed", f->link_cap.speed);
 	add_width(&l, "max_width", f->link_cap.width);
+	topo_add_bool(&l, "up", topo_link_up(t, (uint32_t)(node - topo_at(t, 0))));
 	json_add_out(o, "link", &l);
 }
 
@@ -371,7 +374,7 @@ json_object *topo_node_json(const struct topo *t, const struct topo_node *node)
 	topo_add_known(o, "iommu_group", fn->iommu_group);
 	topo_add_text(o, "driver", host_driver_of(topo_inventory(t), fn));
 	topo_add_text(o, "driver_override", f->driver_override);
-	add_link(o, f);
+	add_link(o, t, node);
 	if (f->bars_known)
 		add_bars(o, fn);
 	else

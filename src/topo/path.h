@@ -20,10 +20,13 @@ struct topo_link {
 	uint32_t           upper, lower; /* lower: of a VF its PF, which has the registers */
 	struct pcicap_link now;          /* negotiated; where the ends differ, the lesser */
 	struct pcicap_link most;         /* what both ends can do; 0 unless both say */
+	enum host_known    up;           /* whether it is up, as the upper end says; a width of 0 says nothing */
 };
 
 /* The link right above function i; false: there is none (root bus, inside a switch, conventional PCI). */
 bool     topo_link_above(const struct topo *t, struct topo_link *ret, uint32_t i);
+/* Of the link whose speed and width function i has: of a port the one below it, else the one above. */
+enum host_known topo_link_up(const struct topo *t, uint32_t i);
 uint64_t topo_link_bandwidth(struct pcicap_link link);
 
 enum topo_via {              /* how one hop reaches the next */

@@ -49,6 +49,7 @@ static void add_link(struct json_out *o, const struct topo *t, const struct topo
 	add_speed(&j, "max_speed", l->most.speed);
 	topo_add_known(&j, "max_width", l->most.width ? l->most.width : -1);
 	add_bandwidth(&j, "max_bandwidth", topo_link_bandwidth(l->most));
+	topo_add_bool(&j, "up", l->up);
 	json_add_bool(&j, "bottleneck", narrowest);
 	json_add_out(o, "link", &j);
 }

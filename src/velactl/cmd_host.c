@@ -131,13 +131,13 @@ static void write_modules(struct ctl_out *out, json_object *modules)
 
 static void write_netdev(struct ctl_out *out, json_object *n)
 {
-	json_object *peer = ctl_doc_get(n, "neighbour"), *carrier = ctl_doc_get(n, "carrier");
+	json_object *peer = ctl_doc_get(n, "neighbour");
 	int64_t mtu = ctl_doc_int(n, "mtu", 0), speed = ctl_doc_int(n, "speed_mbps", 0);
 	struct ctl_out line = { 0 };
 
 	sbuf_addf(&line.text, "%s %s", ctl_doc_text(n, "name"),
 		  *ctl_doc_text(n, "state") ? ctl_doc_text(n, "state") : "state ?");
-	if (carrier && !json_object_get_boolean(carrier))
+	if (ctl_doc_no(n, "carrier"))
 		sbuf_add(&line.text, ", no carrier");
 	if (speed)
 		sbuf_addf(&line.text, ", %g Gb/s", (double)speed / 1000);
@@ -250,7 +250,7 @@ static void write_partitions(struct ctl_out *out, json_object *partitions)
 static void write_fabric(struct ctl_out *out, json_object *f)
 {
 	static const char *const modes[] = { "0, bare metal", "1, shared NVSwitch", "2, vGPU" };
-	json_object *partitions = ctl_doc_list(f, "partitions"), *there = ctl_doc_get(f, "command_socket_there");
+	json_object *partitions = ctl_doc_list(f, "partitions");
 	int64_t mode = ctl_doc_int(f, "mode", -1);
 	struct ctl_out line = { 0 };
 
@@ -258,7 +258,7 @@ static void write_fabric(struct ctl_out *out, json_object *f)
 		return;
 	add_part(&line, "FABRIC_MODE ", mode >= 0 && mode <= 2 ? modes[mode] : "unknown");
 	add_part(&line, "socket ", ctl_doc_text(f, "command_socket"));
-	if (there && !json_object_get_boolean(there))
+	if (ctl_doc_no(f, "command_socket_there"))
 		sbuf_add(&line.text, " (not there)");
 	if (!partitions)
 		add_part(&line, "", "partitions unknown");

@@ -38,6 +38,13 @@ bool ctl_doc_bool(json_object *o, const char *key)
 	return json_object_is_type(v, json_type_boolean) && json_object_get_boolean(v);
 }
 
+bool ctl_doc_no(json_object *o, const char *key)
+{
+	json_object *v = ctl_doc_get(o, key);
+
+	return json_object_is_type(v, json_type_boolean) && !json_object_get_boolean(v);
+}
+
 size_t ctl_doc_count(json_object *array)
 {
 	return json_object_is_type(array, json_type_array) ? json_object_array_length(array) : 0;

@@ -12,4 +12,5 @@ json_object *ctl_doc_list(json_object *o, const char *key); /* borrowed array; N
 const char  *ctl_doc_text(json_object *o, const char *key); /* "" if it is none */
 int64_t      ctl_doc_int(json_object *o, const char *key, int64_t none);
 bool         ctl_doc_bool(json_object *o, const char *key);
+bool         ctl_doc_no(json_object *o, const char *key);   /* it is there, and false */
 size_t       ctl_doc_count(json_object *array);             /* 0 for NULL */

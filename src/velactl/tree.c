@@ -91,8 +91,8 @@ const char *ctl_link_text(struct arena *a, json_object *link, json_object *other
 	link_limit(other_end, &max, &max_width);
 	slower = speed_tenths(now) < speed_tenths(max);
 	narrower = width < max_width;
-	if (!width) /* nothing is there, or it does not answer */
-		return max_width ? "down" : "";
+	if (!width) /* that alone does not say that the link is down: guests see it on links that work */
+		return ctl_doc_no(link, "up") ? "down" : max_width || *max ? "?" : "";
 	now = *now ? ctl_speed_text(a, now) : "?";
 	if (!slower && !narrower)
 		return now ? arena_printf(a, "%s x%lld", now, (long long)width) : NULL;

@@ -67,6 +67,7 @@ static void reads_a_port(void **state)
 	assert_int_equal(c.link_cap.width, 16);
 	assert_int_equal(c.link_now.speed, 3);
 	assert_int_equal(c.link_now.width, 4);
+	assert_int_equal(c.link_up, HOST_UNKNOWN); /* it does not report it */
 	assert_int_equal(c.acs.known, HOST_PRESENT);
 	assert_int_equal(c.acs.cap, 0x5f);
 	assert_int_equal(c.acs.ctl, 0x1d);
@@ -75,6 +76,23 @@ static void reads_a_port(void **state)
 	assert_int_equal(c.ats.ctl, 0x8000);
 	assert_int_equal(c.sriov.known, HOST_ABSENT);
 	assert_true(s.reads < 40);
+}
+
+/* Link Capabilities bit 20 says whether Link Status bit 13 means anything. */
+static void a_port_says_whether_its_link_is_up(void **state)
+{
+	struct space s = port();
+	struct pcicap c;
+
+	(void)state;
+	put(&s, 0x74, 0x00100105);
+	put(&s, 0x78, 0x20430000);
+	pcicap_walk(&c, read_space, &s);
+	assert_int_equal(c.link_up, HOST_PRESENT);
+	put(&s, 0x78, 0x00010000);
+	pcicap_walk(&c, read_space, &s);
+	assert_int_equal(c.link_up, HOST_ABSENT);
+	assert_int_equal(c.link_now.width, 0);
 }
 
 /* An endpoint with all that the walker reads; values as lspci -vvv would show them. */
@@ -316,7 +334,8 @@ static void random_bytes_are_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reads_a_port),         cmocka_unit_test(a_short_space_leaves_unknown),
+		cmocka_unit_test(reads_a_port),           cmocka_unit_test(a_port_says_whether_its_link_is_up),
+		cmocka_unit_test(a_short_space_leaves_unknown),
 		cmocka_unit_test(broken_lists_are_cut), cmocka_unit_test(conventional_pci_has_no_acs),
 		cmocka_unit_test(random_bytes_are_bounded), cmocka_unit_test(reads_an_endpoint),
 		cmocka_unit_test(senseless_registers),  cmocka_unit_test(registers_stay_in_their_space),

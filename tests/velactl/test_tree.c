@@ -186,6 +186,7 @@ static void orphans_hang_below_their_host_bridge(void **state)
 
 #define LINK(speed, width, max_speed, max_width) \
 	"{\"speed\":" speed ",\"width\":" width ",\"max_speed\":" max_speed ",\"max_width\":" max_width "}"
+#define NO_WIDTH(up) "{\"speed\":\"2.5 GT/s\",\"width\":null,\"max_speed\":null,\"max_width\":16,\"up\":" up "}"
 
 static void links_say_when_they_are_slow(void **state)
 {
@@ -204,7 +205,10 @@ static void links_say_when_they_are_slow(void **state)
 		{ LINK("\"8.0 GT/s\"", "4", "\"32.0 GT/s\"", "16"), LINK("\"8.0 GT/s\"", "4", "\"16.0 GT/s\"", "4"),
 		  "8GT/s x4 (of 16GT/s)", true },
 		{ LINK("null", "4", "null", "null"), NULL, "? x4", false },
-		{ LINK("null", "null", "\"16.0 GT/s\"", "8"), NULL, "down", false },
+		{ LINK("null", "null", "\"16.0 GT/s\"", "8"), NULL, "?", false },
+		{ NO_WIDTH("false"), NULL, "down", false },
+		{ NO_WIDTH("true"), NULL, "?", false },
+		{ NO_WIDTH("null"), NULL, "?", false },
 		{ LINK("null", "null", "null", "null"), NULL, "", false },
 		{ "null", NULL, "", false },
 	};
