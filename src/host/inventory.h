@@ -73,6 +73,7 @@ struct host_pool {
 
 struct host_node {
 	int              id;
+	bool             cpus_known;
 	struct cpuset    cpus; /* may be empty: a CPU-less node */
 	bool             memory_known;
 	uint64_t         mem_total, mem_free; /* bytes */

@@ -116,13 +116,11 @@ static int read_node(struct inventory *inv, struct host_node *n, struct host_roo
 	char text[4096];
 	int r;
 
-	if (host_read(root, text, sizeof(text), NODE_DIR "/node%d/cpulist", n->id) < 0 ||
-	    cpuset_parse(&n->cpus, text) < 0) {
-		n->cpus = (struct cpuset){ 0 };
-		if (host_finding_add(inv, "numa.cpus-unknown", BDF_NONE, "cannot read the CPUs of NUMA node %d",
-				     n->id) < 0)
-			return -ENOMEM;
-	}
+	n->cpus_known = host_read(root, text, sizeof(text), NODE_DIR "/node%d/cpulist", n->id) == 0 &&
+			cpuset_parse(&n->cpus, text) == 0;
+	if (!n->cpus_known && host_finding_add(inv, "numa.cpus-unknown", BDF_NONE, "cannot read the CPUs of NUMA node %d",
+					       n->id) < 0)
+		return -ENOMEM;
 	read_memory(n, root);
 	r = read_pools(inv, n, root);
 	return r < 0 ? r : read_distance(inv, n, root);

@@ -37,7 +37,13 @@ static bool node_fits(const struct place *p, const struct plan_cell *cell, bool 
 
 	if (p->any_cells)
 		return true;
-	if (!n || !n->memory_known) {
+	if (!n) {
+		if (say)
+			place_reason(p->plan, "numa.node-missing", BDF_NONE, "a device on a node that is there, or its numa_node set right",
+				     "NUMA node %d of its devices is not there", cell->host_node);
+		return false;
+	}
+	if (!n->memory_known) {
 		if (say)
 			place_reason(p->plan, "memory.unknown", BDF_NONE, "a readable meminfo of the node",
 				     "the memory of NUMA node %d is unknown", cell->host_node);
@@ -48,6 +54,12 @@ static bool node_fits(const struct place *p, const struct plan_cell *cell, bool 
 			place_reason(p->plan, "memory.short", BDF_NONE, "less memory, another node, or memory freed there",
 				     "NUMA node %d has %" PRIu64 " MiB free (%" PRIu64 " MiB kept for the host), its cell "
 				     "needs %" PRIu64 " MiB", cell->host_node, free / MIB, reserve / MIB, cell->memory / MIB);
+		return false;
+	}
+	if (!n->cpus_known) {
+		if (say)
+			place_reason(p->plan, "cpus.unknown", BDF_NONE, "a readable cpulist of the node, or another node",
+				     "the CPUs of NUMA node %d are unknown", cell->host_node);
 		return false;
 	}
 	if (cell->vcpus > cpus) {

@@ -40,7 +40,10 @@ static json_object *numa_json(struct json_out *o, const struct inventory *inv, c
 	struct json_out c = json_out_new();
 
 	json_add_int(&c, "id", n->id);
-	add_cpuset(&c, "cpus", &n->cpus);
+	if (n->cpus_known)
+		add_cpuset(&c, "cpus", &n->cpus);
+	else
+		json_add_string(&c, "cpus", NULL);
 	if (n->memory_known) {
 		json_add_uint(&c, "memory", n->mem_total);
 		json_add_uint(&c, "memory_free", n->mem_free);

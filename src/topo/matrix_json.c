@@ -72,8 +72,11 @@ static void add_cpus(struct json_out *o, json_object *cpus, const struct topo *t
 	const struct host_node *n = host_node_find(topo_inventory(t), fn->facts->numa_node);
 	struct sbuf text = { 0 };
 
-	if (n)
-		cpuset_write(&text, &n->cpus);
+	if (!n || !n->cpus_known) { /* json-c: a NULL item is null */
+		o->failed = json_object_array_add(cpus, NULL) < 0 || o->failed;
+		return;
+	}
+	cpuset_write(&text, &n->cpus);
 	o->failed = o->failed || text.failed;
 	json_append(o, cpus, json_object_new_string(text.text ? text.text : ""));
 	sbuf_done(&text);

@@ -53,7 +53,8 @@ static void write_node(struct ctl_out *out, json_object *node)
 				  ctl_doc_int(p, "total", 0), size_text(size, (uint64_t)ctl_doc_int(p, "size", 0)));
 	}
 	sbuf_add(&out->text, ", CPUs ");
-	ctl_out_wrap(out, *ctl_doc_text(node, "cpus") ? ctl_doc_text(node, "cpus") : "none", 10);
+	ctl_out_wrap(out, !ctl_doc_get(node, "cpus") ? "unknown" : *ctl_doc_text(node, "cpus") ? ctl_doc_text(node, "cpus") :
+		     "none", 10);
 }
 
 /* ", TEXT" or "TEXT", if there is one */

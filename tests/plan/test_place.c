@@ -344,6 +344,24 @@ static void short_memory_is_said(void **state)
 	topo_unref(t);
 }
 
+/* A node whose CPUs cannot be read is not one without CPUs. */
+static void unknown_cpus_are_said(void **state)
+{
+	struct synth s = { .nodes = 1, .bridges = 1, .switches = 1, .gpus = 1, .nics = 1, .total_vfs = 4, .free_mib = 8192 };
+	autofree char *text = synth_text(&s);
+	struct topo *t;
+	struct plan *p;
+
+	(void)state;
+	memcpy(strstr(text, "/cpulist\t"), "/cpuless\t", 9);
+	t = test_topo_text(text);
+	p = test_plan(t, "{\"gpus\":1,\"memory\":\"1G\"}", NULL, 0);
+	assert_false(p->fits);
+	assert_string_equal(p->reason[p->nreasons - 1].rule, "cpus.unknown");
+	plan_free(p);
+	topo_unref(t);
+}
+
 /* Two GPUs and two NICs below one switch: a NIC each, not both on the first. */
 static void nics_are_not_shared_without_need(void **state)
 {
@@ -365,7 +383,8 @@ int main(void)
 		cmocka_unit_test(equals_brute_force),     cmocka_unit_test(same_input_same_plan),
 		cmocka_unit_test(xe9680_pairs_gpu_and_nic), cmocka_unit_test(refusals_name_the_rule),
 		cmocka_unit_test(one_vf_for_the_bundle),  cmocka_unit_test(nics_are_not_shared_without_need),
-		cmocka_unit_test(short_memory_is_said),   cmocka_unit_test(groups_go_whole),
+		cmocka_unit_test(short_memory_is_said),
+		cmocka_unit_test(unknown_cpus_are_said),  cmocka_unit_test(groups_go_whole),
 	};
 
 	return cmocka_run_group_tests_name("place", tests, NULL, NULL);
