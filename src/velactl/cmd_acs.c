@@ -40,8 +40,11 @@ static const struct ctl_column show_columns[] = {
 	{ "", CTL_LEFT },
 };
 
-static bool is_port(const char *kind)
+/* Of ports it matters that they have none. What a bridge is that cannot be read is unknown: perhaps a port. */
+static bool is_missed(const char *kind, const char *state)
 {
+	if (strcmp(kind, "bridge") == 0)
+		return strcmp(state, "unknown") == 0;
 	return strcmp(kind, "root-port") == 0 || strcmp(kind, "dsp") == 0;
 }
 
@@ -53,7 +56,7 @@ static bool add_function(struct libscols_table *t, struct arena *a, json_object 
 	const char *cell[] = { ctl_doc_text(node, "bdf"), ctl_doc_text(node, "kind"), cap, present ? ctl : state,
 			       present ? flags(a, word(cap), word(ctl)) : "" };
 
-	if (!present && !is_port(cell[1])) /* of ports it matters that they have none */
+	if (!present && !is_missed(cell[1], state))
 		return true;
 	return ctl_table_row(t, NULL, cell, ARRAY_SIZE(cell));
 }
