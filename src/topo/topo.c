@@ -16,6 +16,7 @@
 #include "base/strtab.h"
 #include "host/inventory.h"
 #include "topo/isolation.h"
+#include "topo/missing.h"
 #include "topo/path.h"
 #include "topo/rail.h"
 
@@ -220,6 +221,8 @@ static int build(struct topo *t)
 	r = topo_links_check(t, t->inv);
 	if (r == 0)
 		r = topo_groups_check(t, t->inv);
+	if (r == 0)
+		r = topo_missing_check(t, t->inv);
 	return r < 0 ? r : topo_rails_set(t, t->node);
 }
 
