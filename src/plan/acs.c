@@ -91,6 +91,11 @@ static int explain_ats(struct work *w, struct plan_acs_pair *p, uint32_t nic)
 	int r;
 
 	(void)bdf_text(name, topo_at(w->t, nic)->fn->bdf);
+	if (facts_at(w, nic)->cap.pcie == HOST_ABSENT) {
+		r = say(w, &p->why, "%s is a conventional PCI device, which has no ATS, so its requests are untranslated, and those have to pass "
+			"the IOMMU", name);
+		return r < 0 ? r : say(w, &p->fix, "use a PCIe NIC that has ATS, below the GPU's own PCIe switch");
+	}
 	r = say(w, &p->why, "%s has no ATS capability, so its requests are untranslated, and those have to pass the IOMMU", name);
 	if (r == 0 && facts_at(w, nic)->vendor == MELLANOX)
 		r = say(w, &p->fix, "mlxconfig -d %s set ATS_ENABLED=true, then reboot the host", name);
