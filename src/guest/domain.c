@@ -405,7 +405,7 @@ int guest_plan_xml(struct plan *plan, const struct plan_request *request, const 
 	const struct guest_env env = {
 		.name = name,
 		.uuid = uuid ? uuid : "00000000-0000-0000-0000-000000000000",
-		.type = type ? type : topo_inventory(topo)->kvm ? "kvm" : "qemu",
+		.type = type ? type : topo_inventory(topo)->kvm == HOST_PRESENT ? "kvm" : "qemu",
 		.console = arena_printf(&plan->arena, "%s/%s.log", console_dir, name),
 	};
 	autofree char *xml = NULL;

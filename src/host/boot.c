@@ -229,7 +229,7 @@ static int findings(struct inventory *inv)
 			inv, "boot.acs-override", BDF_NONE,
 			"the kernel was booted with pcie_acs_override: IOMMU groups claim an isolation that the "
 			"hardware does not give; boot without it");
-	if (r == 0 && b->intel_iommu_on && inv->iommu_known && !inv->iommu_units &&
+	if (r == 0 && b->intel_iommu_on && inv->iommu == HOST_ABSENT &&
 	    strcmp(inv->cpu_vendor, "GenuineIntel") == 0)
 		r = host_finding_add(
 			inv, "boot.iommu-missing", BDF_NONE,

@@ -104,10 +104,10 @@ struct inventory {
 	const char *kernel, *cmdline;                /* "" unknown */
 	const char *cpu_vendor, *cpu_model;
 	const char *dmi_vendor, *dmi_product, *dmi_bios;
-	bool        iommu_known;
-	unsigned    iommu_units;                     /* entries of /sys/class/iommu; 0: the IOMMU is off */
-	bool        vfio_pci_loaded;
-	bool        kvm;                             /* /dev/kvm is there */
+	enum host_known iommu;                       /* absent: it is off */
+	int         iommu_units;                     /* entries of /sys/class/iommu; -1 unknown */
+	enum host_known vfio_pci, kvm;               /* the driver; /dev/kvm */
+	enum host_known virtual;                     /* the host itself is a virtual machine */
 	struct host_system system;
 	struct host_stats stats;                     /* what reading this cost */
 };

@@ -279,6 +279,17 @@ static int read_function(struct function *fn, json_object *o)
 	return r < 0 ? r : read_subsystems(fn, o);
 }
 
+/* What a missing directory would say is not so: nobody has looked. */
+static int add_unread(struct text_host *t)
+{
+	static const char *const path[] = { "sys/class/iommu", "sys/bus/pci/drivers/vfio-pci", "sys/devices/virtual/misc/kvm" };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(path); i++)
+		r = text_host_add(t, &(struct text_entry){ .path = path[i], .type = TEXT_ERROR, .error = ENODATA });
+	return r;
+}
+
 bool rdmatopo_is(const char *text, size_t len)
 {
 	size_t at = 0;
@@ -308,7 +319,7 @@ int rdmatopo_parse(struct text_host **ret, const char *text, size_t len, const c
 	n = json_object_is_type(doc, json_type_array) ? json_object_array_length(doc) : 0;
 	if (n > FUNCTIONS_MAX)
 		return error_set(err, -EINVAL, "%s has %zu functions, %d are the limit", name, n, FUNCTIONS_MAX);
-	if (text_host_add(t, &(struct text_entry){ .path = "sys/bus/pci/devices", .type = TEXT_DIR }) < 0)
+	if (text_host_add(t, &(struct text_entry){ .path = "sys/bus/pci/devices", .type = TEXT_DIR }) < 0 || add_unread(t) < 0)
 		return error_set(err, -ENOMEM, "no memory for %s", name);
 	for (size_t i = 0; i < n && r == 0; i++) {
 		struct function fn = { .host = t, .err = err, .name = name, .index = i, .bdf = "", .seen = &seen };

@@ -64,23 +64,54 @@ const char *host_text_read(struct inventory *inv, struct host_root *root, const 
 	return host_text(inv, text);
 }
 
-/* The value of "key\t: value" in the first block of proc/cpuinfo. */
-static const char *cpuinfo_get(struct inventory *inv, const char *text, const char *key)
+/* The value of "key\t: value" in the first block of proc/cpuinfo, and what follows it; "" if there is none. */
+static const char *cpuinfo_line(const char *text, const char *key)
 {
-	const char *p = strstr(text, key), *value;
-	char line[256];
+	const char *p = strstr(text, key);
 
 	p = p ? strchr(p, ':') : NULL;
-	if (!p)
-		return "";
-	value = p + 1 + strspn(p + 1, " \t");
+	return p ? p + 1 + strspn(p + 1, " \t") : "";
+}
+
+static const char *cpuinfo_get(struct inventory *inv, const char *text, const char *key)
+{
+	const char *value = cpuinfo_line(text, key);
+	char line[256];
+
 	(void)snprintf(line, sizeof(line), "%.*s", (int)strcspn(value, "\n"), value);
 	return host_text(inv, line);
 }
 
+static bool has_word(const char *line, const char *word)
+{
+	size_t len = strlen(word), end = strcspn(line, "\n");
+
+	for (const char *p = line; (p = strstr(p, word)) && p + len <= line + end; p += len)
+		if (p > line && p[-1] == ' ' && (p[len] == ' ' || p[len] == '\n' || !p[len]))
+			return true;
+	return false;
+}
+
+/* Bit 31 of CPUID.1:ECX, which hypervisors set (arch/x86/include/asm/cpufeatures.h); elsewhere what the firmware calls
+ * the machine. Without both nothing is known. */
+static void read_virtual(struct inventory *inv, bool flag, bool flags_known)
+{
+	static const char *const vendor[] = { "QEMU", "KVM", "VMware, Inc.", "Xen", "innotek GmbH" };
+	static const char *const product[] = { "Virtual Machine", "KVM", "Google Compute Engine", "OpenStack Nova", "VirtualBox" };
+
+	inv->virtual = flag ? HOST_PRESENT : flags_known ? HOST_ABSENT : HOST_UNKNOWN;
+	for (size_t i = 0; i < ARRAY_SIZE(vendor); i++)
+		if (strcmp(inv->dmi_vendor, vendor[i]) == 0)
+			inv->virtual = HOST_PRESENT;
+	for (size_t i = 0; i < ARRAY_SIZE(product); i++)
+		if (strcmp(inv->dmi_product, product[i]) == 0)
+			inv->virtual = HOST_PRESENT;
+}
+
 static void read_cpu(struct inventory *inv, struct host_root *root)
 {
-	char text[2048];
+	char text[4096]; /* the flags of one CPU are about 1,500 bytes */
+	const char *flags;
 	int r = host_read(root, text, sizeof(text), "proc/cpuinfo");
 
 	if (r < 0 && r != -EFBIG) /* its beginning is enough: the first block */
@@ -93,6 +124,16 @@ static void read_cpu(struct inventory *inv, struct host_root *root)
 		inv->cpu_vendor = "ARM";
 		inv->cpu_model = strcmp(part, "0xd4f") == 0 ? "Neoverse V2" : part;
 	}
+	flags = cpuinfo_line(text, "flags");
+	read_virtual(inv, has_word(flags, "hypervisor"), strchr(flags, '\n'));
+}
+
+static enum host_known is_there(struct inventory *inv, struct host_root *root, const char *dir)
+{
+	struct host_names names;
+	int r = host_list(root, &names, &inv->arena, "%s", dir);
+
+	return r == 0 ? HOST_PRESENT : r == -ENOENT ? HOST_ABSENT : HOST_UNKNOWN;
 }
 
 /* An IOMMU driver registers each unit in class iommu (drivers/iommu/iommu-sysfs.c). */
@@ -101,12 +142,12 @@ static void read_iommu(struct inventory *inv, struct host_root *root)
 	struct host_names names;
 	int r = host_list(root, &names, &inv->arena, "sys/class/iommu");
 
-	inv->iommu_known = r == 0 || r == -ENOENT;
-	inv->iommu_units = r == 0 ? (unsigned)names.n : 0;
+	inv->iommu_units = r == 0 ? (int)names.n : r == -ENOENT ? 0 : -1;
+	inv->iommu = inv->iommu_units < 0 ? HOST_UNKNOWN : inv->iommu_units ? HOST_PRESENT : HOST_ABSENT;
 	for (size_t i = 0; r != 0 && i < inv->nfn; i++)
 		if (inv->fn[i].iommu_group >= 0) { /* groups without units: another kernel's way, but it is on */
-			inv->iommu_known = true;
-			inv->iommu_units = 1;
+			inv->iommu = HOST_PRESENT;
+			inv->iommu_units = -1;
 			break;
 		}
 }
@@ -148,14 +189,11 @@ static int read_asked(struct inventory *inv, struct host_root *root, const struc
 
 void host_vfio_read(struct inventory *inv, struct host_root *root)
 {
-	struct host_names names;
-
-	inv->vfio_pci_loaded = host_list(root, &names, &inv->arena, "sys/bus/pci/drivers/vfio-pci") == 0;
+	inv->vfio_pci = is_there(inv, root, "sys/bus/pci/drivers/vfio-pci");
 }
 
 int host_system_read(struct inventory *inv, struct host_root *root, const struct host_kinds *kinds, struct error *err)
 {
-	struct host_names names;
 	int r;
 
 	inv->kernel = host_text_read(inv, root, "proc/sys/kernel/osrelease");
@@ -166,7 +204,7 @@ int host_system_read(struct inventory *inv, struct host_root *root, const struct
 	read_cpu(inv, root);
 	read_iommu(inv, root);
 	host_vfio_read(inv, root);
-	inv->kvm = host_list(root, &names, &inv->arena, "sys/devices/virtual/misc/kvm") == 0;
+	inv->kvm = is_there(inv, root, "sys/devices/virtual/misc/kvm");
 	r = host_cpu_read(inv, root);
 	if (r == 0)
 		r = host_boot_read(inv);

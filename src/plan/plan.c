@@ -64,21 +64,32 @@ void place_reason(struct plan *p, const char *rule, struct bdf device, const cha
 
 /* ---- why not ------------------------------------------------------------------------------------ */
 
+/* Where an IOMMU comes from. The kernel uses AMD's and Arm's without being told. */
+static const char *iommu_fix(const struct inventory *inv)
+{
+	if (inv->virtual == HOST_PRESENT)
+		return "a virtual IOMMU, which only the host of this virtual machine can give it (QEMU: -device "
+		       "intel-iommu,caching-mode=on; in the guest intel_iommu=on)";
+	if (strstr(inv->cpu_vendor, "AMD"))
+		return "AMD-Vi on in the BIOS, and iommu=pt on the kernel command line";
+	if (strcmp(inv->cpu_vendor, "ARM") == 0)
+		return "the SMMU on in the firmware's setup";
+	return "VT-d on in the BIOS, and intel_iommu=on iommu=pt on the kernel command line; then a reboot";
+}
+
 /* The IOMMU is off, or has no groups: nothing can be passed through, and one reason is enough. */
 static bool iommu_off(struct place *p)
 {
 	const struct inventory *inv = topo_inventory(p->in->topo);
-	const char *amd = strstr(inv->cpu_vendor, "AMD");
 
 	if (!p->in->request->gpus && !p->in->request->vfs)
 		return false;
 	for (size_t i = 0; i < inv->nfn; i++)
 		if (inv->fn[i].iommu_group >= 0)
 			return false;
-	place_reason(p->plan, "iommu.off", BDF_NONE,
-		     amd ? "AMD-Vi on in the BIOS, and iommu=pt on the kernel command line"
-			 : "VT-d on in the BIOS, and intel_iommu=on iommu=pt on the kernel command line; then a reboot",
-		     "no function of this host has an IOMMU group: the IOMMU is off");
+	place_reason(p->plan, "iommu.off", BDF_NONE, iommu_fix(inv), "no function of this %s has an IOMMU group: %s",
+		     inv->virtual == HOST_PRESENT ? "virtual machine" : "host",
+		     inv->virtual == HOST_PRESENT ? "it has no IOMMU, or that is off" : "the IOMMU is off");
 	return true;
 }
 
@@ -292,7 +303,7 @@ static int make_steps(struct place *p)
 	if (!plan->step)
 		return -ENOMEM;
 	if (plan->ngpus + plan->nvfs)
-		r = add_step(plan, PLAN_STEP_VFIO, BDF_NONE, "vfio-pci", inv->vfio_pci_loaded ? "loaded" : "absent",
+		r = add_step(plan, PLAN_STEP_VFIO, BDF_NONE, "vfio-pci", inv->vfio_pci == HOST_PRESENT ? "loaded" : inv->vfio_pci == HOST_ABSENT ? "absent" : "unknown",
 			     "loaded");
 	for (uint32_t v = 0; v < p->best.nvfs; v++)
 		used[p->best.vf_nic[v]] = true;

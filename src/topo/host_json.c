@@ -403,11 +403,12 @@ static void add_system(struct json_out *o, const struct inventory *inv)
 	topo_add_text(&product, "name", inv->dmi_product);
 	topo_add_text(&product, "bios", inv->dmi_bios);
 	json_add_out(o, "product", &product);
-	json_add_string(&iommu, "state", !inv->iommu_known ? "unknown" : inv->iommu_units ? "on" : "off");
-	json_add_uint(&iommu, "units", inv->iommu_units);
+	json_add_string(&iommu, "state", inv->iommu == HOST_UNKNOWN ? "unknown" : inv->iommu == HOST_PRESENT ? "on" : "off");
+	topo_add_known(&iommu, "units", inv->iommu_units);
 	json_add_out(o, "iommu", &iommu);
-	json_add_bool(o, "kvm", inv->kvm);
-	json_add_bool(o, "vfio_pci", inv->vfio_pci_loaded);
+	topo_add_bool(o, "virtual", inv->virtual);
+	topo_add_bool(o, "kvm", inv->kvm);
+	topo_add_bool(o, "vfio_pci", inv->vfio_pci);
 }
 
 json_object *topo_host_json(const struct topo *t)

@@ -329,12 +329,21 @@ static void write_pair(struct ctl_out *out, const char *name, json_object *o, co
 	sbuf_done(&line.text);
 }
 
+/* "" is unknown */
+static const char *three(json_object *o, const char *key, const char *yes, const char *no)
+{
+	return ctl_doc_bool(o, key) ? yes : ctl_doc_no(o, key) ? no : "";
+}
+
 static void write_host(struct ctl_out *out, json_object *host)
 {
 	json_object *iommu = ctl_doc_get(host, "iommu"), *nodes = ctl_doc_list(host, "nodes");
 	json_object *nics = ctl_doc_list(host, "nics"), *cost = ctl_doc_get(host, "cost");
+	int64_t units = ctl_doc_int(iommu, "units", 0);
 
 	write_pair(out, "machine", ctl_doc_get(host, "product"), "vendor", "name");
+	if (ctl_doc_bool(host, "virtual"))
+		write_field(out, "", "a virtual machine");
 	write_field(out, "BIOS", ctl_doc_text(ctl_doc_get(host, "product"), "bios"));
 	write_cpu(out, ctl_doc_get(host, "cpu"));
 	write_field(out, "kernel", ctl_doc_text(host, "kernel"));
@@ -342,10 +351,11 @@ static void write_host(struct ctl_out *out, json_object *host)
 	write_boot(out, ctl_doc_get(host, "boot"));
 	sbuf_add(&out->text, "IOMMU     ");
 	ctl_out_safe(out, ctl_doc_text(iommu, "state"));
-	if (ctl_doc_int(iommu, "units", 0) > 0)
-		sbuf_addf(&out->text, ", %" PRId64 " units", ctl_doc_int(iommu, "units", 0));
-	sbuf_addf(&out->text, "\nKVM       %s\n", ctl_doc_bool(host, "kvm") ? "yes" : "no");
-	sbuf_addf(&out->text, "vfio-pci  %s\n", ctl_doc_bool(host, "vfio_pci") ? "loaded" : "not loaded");
+	if (units > 0)
+		sbuf_addf(&out->text, ", %" PRId64 " unit%s", units, units == 1 ? "" : "s");
+	sbuf_add(&out->text, "\n");
+	write_field(out, "KVM", three(host, "kvm", "yes", "no"));
+	write_field(out, "vfio-pci", three(host, "vfio_pci", "loaded", "not loaded"));
 	write_modules(out, ctl_doc_list(host, "modules"));
 	write_counts(out, ctl_doc_get(host, "counts"));
 	for (size_t i = 0; i < ctl_doc_count(nodes); i++)

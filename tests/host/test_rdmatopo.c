@@ -32,6 +32,8 @@ static void one_function(void **state)
 	assert_string_equal(text, TEXT_MAGIC_LINE
 		"# from a dump of rdma_topo; what that does not hold is not known\n"
 		"sys/bus/pci/devices/0000:00:01.0 -> ../../../devices/pci0000:00/0000:00:01.0\n"
+		"sys/bus/pci/drivers/vfio-pci ! ENODATA\n"
+		"sys/class/iommu ! ENODATA\n"
 		"sys/devices/pci0000:00/0000:00:01.0/class\t0x020000\n"
 		"sys/devices/pci0000:00/0000:00:01.0/config\tbytes 4\n"
 		"sys/devices/pci0000:00/0000:00:01.0/device\t0x1023\n"
@@ -42,7 +44,8 @@ static void one_function(void **state)
 		"sys/devices/pci0000:00/0000:00:01.0/numa_node\t-1\n"
 		"sys/devices/pci0000:00/0000:00:01.0/subsystem_device\t0x0001\n"
 		"sys/devices/pci0000:00/0000:00:01.0/subsystem_vendor\t0x15b3\n"
-		"sys/devices/pci0000:00/0000:00:01.0/vendor\t0x15b3\n");
+		"sys/devices/pci0000:00/0000:00:01.0/vendor\t0x15b3\n"
+		"sys/devices/virtual/misc/kvm ! ENODATA\n");
 	free(text);
 	text_host_free(t);
 }
@@ -58,6 +61,11 @@ static void the_fixture(void **state)
 	(void)state;
 	assert_int_equal(host_root_open_text(&root, FILE_OF, &err), 0);
 	t = test_topo_of(root);
+	assert_int_equal(topo_inventory(t)->iommu, HOST_PRESENT); /* its groups say so; not how many units */
+	assert_int_equal(topo_inventory(t)->iommu_units, -1);
+	assert_int_equal(topo_inventory(t)->kvm, HOST_UNKNOWN);
+	assert_int_equal(topo_inventory(t)->vfio_pci, HOST_UNKNOWN);
+	assert_int_equal(topo_inventory(t)->virtual, HOST_UNKNOWN);
 	host_root_close(root);
 	assert_int_equal(topo_count(t), 56);
 	gpu = topo_at(t, test_at(t, "0004:06:00.0"))->fn;

@@ -146,6 +146,30 @@ static void arm_has_implementer_and_part(void **state)
 	host_inventory_free(inv);
 }
 
+/* The CPU flag, or else what the firmware calls the machine; a flag that is part of another word is none. */
+static void virtual_machines_are_known(void **state)
+{
+	static const struct {
+		const char     *text;
+		enum host_known is;
+	} cases[] = {
+		{ "proc/cpuinfo\tflags\\t\\t: fpu x2apic hypervisor aes\\nbugs\\t: none\\n\n", HOST_PRESENT },
+		{ "proc/cpuinfo\tflags\\t\\t: fpu x2apic hypervisor\\n\\n\n", HOST_PRESENT },
+		{ "proc/cpuinfo\tflags\\t\\t: fpu x2apic nohypervisor aes\\nbugs\\t: hypervisor\\n\n", HOST_ABSENT },
+		{ "proc/cpuinfo\tflags\\t\\t: fpu\\nbugs\\t:\\n\nsys/devices/virtual/dmi/id/sys_vendor\tQEMU\n", HOST_PRESENT },
+		{ "sys/devices/virtual/dmi/id/product_name\tVirtual Machine\n", HOST_PRESENT },
+		{ "proc/cpuinfo\tFeatures\\t: fp asimd\\n\nsys/devices/virtual/dmi/id/sys_vendor\tNVIDIA\n", HOST_UNKNOWN },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct inventory *inv = read_host(cases[i].text);
+
+		assert_int_equal(inv->virtual, cases[i].is);
+		host_inventory_free(inv);
+	}
+}
+
 /* ---- NUMA ----------------------------------------------------------------------------------------- */
 
 /* Grace: GPU memory is a node without CPUs; some nodes have no memory at all. Both are normal. */
@@ -617,6 +641,7 @@ int main(void)
 		cmocka_unit_test(cores_that_cannot_be_believed),
 		cmocka_unit_test(online_that_is_no_list),
 		cmocka_unit_test(arm_has_implementer_and_part),
+		cmocka_unit_test(virtual_machines_are_known),
 		cmocka_unit_test(nodes_without_cpus_or_memory),
 		cmocka_unit_test(distances_that_make_no_sense),
 		cmocka_unit_test(pools),

@@ -46,7 +46,7 @@ static void xe9680_without_iommu_has_no_groups(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < topo_count(t); i++)
 		assert_int_equal(topo_at(t, i)->fn->iommu_group, -1);
-	assert_true(topo_inventory(t)->iommu_known);
+	assert_int_equal(topo_inventory(t)->iommu, HOST_ABSENT);
 	assert_int_equal(topo_inventory(t)->iommu_units, 0);
 	topo_unref(t);
 }
