@@ -135,7 +135,7 @@ const struct host_function *host_companion_of(const struct inventory *inv, const
 
 const char *host_driver_of(const struct inventory *inv, const struct host_function *fn)
 {
-	return fn->driver < inv->ndrivers ? inv->driver[fn->driver] : "";
+	return fn->driver < inv->ndrivers ? inv->driver[fn->driver] : NULL;
 }
 
 const char *host_function_dir(char out[HOST_PATH_MAX], const struct host_function *fn)

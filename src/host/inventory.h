@@ -21,6 +21,7 @@ struct error;
 struct host_changes;
 
 #define HOST_CLASS_UNKNOWN UINT32_MAX
+#define HOST_DRIVER_UNKNOWN UINT16_MAX
 #define HOST_VF_UNNUMBERED UINT16_MAX /* a PF has 65,535 VFs at most */
 
 struct host_bar {
@@ -60,7 +61,7 @@ struct host_function {
 	const struct host_facts *facts;
 	int        iommu_group; /* -1 there is none */
 	uint16_t   vf_index;    /* of a VF; HOST_VF_UNNUMBERED: not known */
-	uint16_t   driver;      /* host_driver_of() has its name */
+	uint16_t   driver;      /* host_driver_of() has its name; HOST_DRIVER_UNKNOWN */
 };
 
 struct host_pool {
@@ -128,7 +129,7 @@ AUTO_DEFINE(struct inventory *, host_inventory_free);
 int host_finding_add(struct inventory *inv, const char *id, struct bdf bdf, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-const char     *host_driver_of(const struct inventory *inv, const struct host_function *fn); /* "" none */
+const char     *host_driver_of(const struct inventory *inv, const struct host_function *fn); /* "" none, NULL unknown */
 const char     *host_function_dir(char out[HOST_PATH_MAX], const struct host_function *fn); /* returns out */
 struct host_bar host_bar_of(const struct host_function *fn, unsigned i); /* i < 6; size 0: not there */
 const struct host_function *host_function_find(const struct inventory *inv, struct bdf bdf);

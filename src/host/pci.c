@@ -134,15 +134,18 @@ static int driver_index(struct pci_reader *rd, uint16_t *ret, const char *name)
 }
 
 /* The kernel puts DRIVER= first (dev_uevent(), drivers/base/core.c), PCI_CLASS= after it: with the one and
- * without the other there is none. */
+ * without the other there is none. Without an uevent nobody has looked, and a missing link says nothing. */
 int pci_read_driver(struct pci_reader *rd, struct host_function *fn, const char *uevent)
 {
 	char text[HOST_PATH_MAX];
 
 	if (attr_uevent(text, uevent, "DRIVER") && *text)
 		return driver_index(rd, &fn->driver, text);
-	if (!attr_uevent(text, uevent, "PCI_CLASS") && judge(rd, own_link(rd, text, "driver"), "driver") == 0)
+	if (attr_uevent(text, uevent, "PCI_CLASS"))
+		return 0;
+	if (judge(rd, own_link(rd, text, "driver"), "driver") == 0)
 		return driver_index(rd, &fn->driver, attr_last_part(text));
+	fn->driver = HOST_DRIVER_UNKNOWN;
 	return 0;
 }
 

@@ -61,6 +61,9 @@ static bool usable(struct place *p, const struct host_function *fn, const char *
 		place_reason(p->plan, "group.shared", fn->bdf, "a group of its own (ACS on every port above it)",
 			     "IOMMU group %d also has %s (%s), which would have to go along", fn->iommu_group,
 			     bdf_text(text, stranger->bdf), host_kind_text(stranger->facts->kind));
+	} else if (!host_driver_of(topo_inventory(p->in->topo), fn)) {
+		place_reason(p->plan, "device.driver-unknown", fn->bdf, "a readable uevent or driver link, to give the driver back later",
+			     "its driver is unknown");
 	} else {
 		return true;
 	}
@@ -152,6 +155,8 @@ static void future_vfs(struct place *p, struct place_nic *nic, const struct host
 
 static bool nic_usable(struct place *p, const struct host_function *fn)
 {
+	const char *driver = host_driver_of(topo_inventory(p->in->topo), fn);
+
 	if (dead(p, fn))
 		return false;
 	if (fn->facts->cap.sriov.known != HOST_PRESENT || fn->facts->cap.sriov.total == 0)
@@ -161,7 +166,10 @@ static bool nic_usable(struct place *p, const struct host_function *fn)
 			     fn->facts->cap.sriov.known == HOST_UNKNOWN ? "unknown" : "off in its firmware or absent");
 	else if (!fn->facts->numvfs_known)
 		place_reason(p->plan, "nic.vfs-unknown", fn->bdf, "a readable sriov_numvfs", "its VF count cannot be read");
-	else if (!*host_driver_of(topo_inventory(p->in->topo), fn) && !fn->facts->numvfs)
+	else if (!driver && !fn->facts->numvfs)
+		place_reason(p->plan, "nic.driver-unknown", fn->bdf, "a readable uevent or driver link",
+			     "its driver is unknown, and so whether it can make VFs");
+	else if (driver && !*driver && !fn->facts->numvfs)
 		place_reason(p->plan, "nic.no-driver", fn->bdf, "the NIC's own driver", "no driver that could make VFs");
 	else
 		return true;

@@ -356,6 +356,7 @@ static void add_ids(struct json_out *o, const char *key, uint16_t vendor, uint16
 json_object *topo_node_json(const struct topo *t, const struct topo_node *node)
 {
 	const struct host_function *fn = node->fn;
+	const char *driver = host_driver_of(topo_inventory(t), fn);
 	const struct host_facts *f = fn->facts;
 	struct node n = { .out = json_out_new() };
 	struct json_out *o = &n.out;
@@ -372,7 +373,8 @@ json_object *topo_node_json(const struct topo *t, const struct topo_node *node)
 	topo_add_text(o, "root_bus", f->root_bus);
 	topo_add_known(o, "numa_node", f->numa_node);
 	topo_add_known(o, "iommu_group", fn->iommu_group);
-	topo_add_text(o, "driver", host_driver_of(topo_inventory(t), fn));
+	if (driver) /* left out where it is unknown: null is none */
+		topo_add_text(o, "driver", driver);
 	topo_add_text(o, "driver_override", f->driver_override);
 	add_link(o, t, node);
 	if (f->bars_known)

@@ -171,8 +171,8 @@ static void neighbour(struct ctl_out *out, struct ctl_names *names, const char *
 		sbuf_add(&text, "  ACS ");
 		acs_text(&text, ctl_doc_text(ctl_doc_get(node, "acs"), "ctl"));
 	}
-	if (*ctl_doc_text(node, "driver"))
-		sbuf_addf(&text, "  %s", ctl_doc_text(node, "driver"));
+	if (*ctl_doc_driver(node))
+		sbuf_addf(&text, "  %s", ctl_doc_driver(node));
 	label(out, what, LABEL);
 	ctl_out_wrap(out, text.text ? text.text : "", LABEL);
 	sbuf_done(&text);

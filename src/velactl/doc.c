@@ -24,6 +24,11 @@ const char *ctl_doc_text(json_object *o, const char *key)
 	return json_object_is_type(v, json_type_string) ? json_object_get_string(v) : "";
 }
 
+const char *ctl_doc_driver(json_object *node)
+{
+	return json_object_object_get_ex(node, "driver", NULL) ? ctl_doc_text(node, "driver") : "?";
+}
+
 int64_t ctl_doc_int(json_object *o, const char *key, int64_t none)
 {
 	json_object *v = ctl_doc_get(o, key);

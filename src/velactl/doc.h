@@ -10,6 +10,7 @@
 json_object *ctl_doc_get(json_object *o, const char *key);  /* borrowed; NULL: none, or null */
 json_object *ctl_doc_list(json_object *o, const char *key); /* borrowed array; NULL: none */
 const char  *ctl_doc_text(json_object *o, const char *key); /* "" if it is none */
+const char  *ctl_doc_driver(json_object *node);             /* "" none, "?" where the document leaves it out: unknown */
 int64_t      ctl_doc_int(json_object *o, const char *key, int64_t none);
 bool         ctl_doc_bool(json_object *o, const char *key);
 bool         ctl_doc_no(json_object *o, const char *key);   /* it is there, and false */

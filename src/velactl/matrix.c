@@ -257,7 +257,7 @@ static bool write_devices(struct ctl_out *o, const struct matrix *m, struct ctl_
 		bool here = m->ncolumns == m->n; /* where the matrix had no room */
 		const char *cell[] = { d->label, d->bdf, here ? m->column[m->n + RAIL].cell[i] : "",
 				       here ? m->column[m->n + NUMA].cell[i] : "", here ? m->column[m->n + CPUS].cell[i] : "",
-				       ctl_doc_text(d->doc, "driver"), names ? ctl_names_find(names, name, sizeof(name), id) : id };
+				       ctl_doc_driver(d->doc), names ? ctl_names_find(names, name, sizeof(name), id) : id };
 
 		if (!ctl_table_row(t, NULL, cell, ARRAY_SIZE(cell)))
 			return false;

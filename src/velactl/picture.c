@@ -130,6 +130,11 @@ static const char *name_of(struct build *b, const struct ctl_row *r)
 	return text(b, "%s", b->names ? ctl_names_find(b->names, name, sizeof(name), r->id) : r->id);
 }
 
+static const char *driver_text(const struct ctl_row *r)
+{
+	return !*r->driver ? "no driver" : strcmp(r->driver, "?") == 0 ? "driver not known" : r->driver;
+}
+
 /* Link, group, driver: what a person compares from box to box. */
 static void facts(struct build *b, int i, const struct ctl_row *r)
 {
@@ -138,7 +143,7 @@ static void facts(struct build *b, int i, const struct ctl_row *r)
 	if (r->slow) /* a line of its own: it must not be cut */
 		line(b, i, link, CTL_WARN, "", CTL_PLAIN);
 	line(b, i, r->slow ? "" : link, CTL_PLAIN,
-	     text(b, "%s%s \u00b7 %s", *r->group ? "group " : "no group", r->group, *r->driver ? r->driver : "no driver"),
+	     text(b, "%s%s \u00b7 %s", *r->group ? "group " : "no group", r->group, driver_text(r)),
 	     CTL_PLAIN);
 	if (*b->numa && strcmp(r->numa, b->numa) != 0)
 		line(b, i, *r->numa ? text(b, "on NUMA node %s", r->numa) : "NUMA node not known", CTL_WARN, "", CTL_PLAIN);
@@ -156,7 +161,7 @@ static int add_device(struct build *b, size_t row, int parent)
 	line(b, i, label, CTL_STRONG, text(b, "%s", r->device), CTL_PLAIN);
 	if (b->p->box[i].kind == CTL_BOX_VF) { /* many: two lines each */
 		line(b, i, *r->owner ? text(b, "used by %s", r->owner) : "", CTL_OWNER,
-		     text(b, "%s%s \u00b7 %s", *r->group ? "group " : "no group", r->group, *r->driver ? r->driver : "no driver"),
+		     text(b, "%s%s \u00b7 %s", *r->group ? "group " : "no group", r->group, driver_text(r)),
 		     CTL_PLAIN);
 	} else {
 		line(b, i, name_of(b, r), CTL_PLAIN, "", CTL_PLAIN);

@@ -132,7 +132,7 @@ static int add_row(struct build *b, int i, int parent)
 		.slow = slow,
 		.numa = print_int(a, ctl_doc_int(doc, "numa_node", -1)),
 		.group = print_int(a, ctl_doc_int(doc, "iommu_group", -1)),
-		.driver = ctl_doc_text(doc, "driver"),
+		.driver = ctl_doc_driver(doc),
 		.owner = owner_text(ctl_doc_text(doc, "owner")),
 	};
 
@@ -186,7 +186,7 @@ static void add_vfs(struct build *b, int pf, int parent)
 	struct ctl_row *r;
 
 	for (int i = b->node[pf].first; i >= 0; i = b->node[i].next) {
-		const char *d = ctl_doc_text(b->node[i].doc, "driver"), *o = ctl_doc_text(b->node[i].doc, "owner");
+		const char *d = ctl_doc_driver(b->node[i].doc), *o = ctl_doc_text(b->node[i].doc, "owner");
 
 		if (!b->node[i].vf || b->node[i].shown)
 			continue;

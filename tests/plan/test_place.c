@@ -362,6 +362,30 @@ static void unknown_cpus_are_said(void **state)
 	topo_unref(t);
 }
 
+/* Without an uevent nobody knows the driver, which is not to have none: it could not be given back. */
+static void an_unknown_driver_is_no_driver(void **state)
+{
+	static const char uevent[] = "/uevent\tPCI_CLASS=30200\\nPCI_ID=10DE:2330\\nDRIVER=nvidia";
+	struct synth s = { .nodes = 1, .bridges = 1, .switches = 1, .gpus = 1, .nics = 1, .total_vfs = 4, .free_mib = 8192 };
+	autofree char *text = synth_text(&s), *other = NULL;
+	char *at = strstr(text, uevent), *dir = at;
+	struct topo *t;
+	struct plan *p;
+
+	(void)state;
+	*at = '\0';
+	while (dir[-1] != '\n')
+		dir--;
+	assert_true(asprintf(&other, "%s/vendor\t0x10de\n%s/device\t0x2330\n%s/class\t0x030200\n%s", text, dir, dir,
+			     strchr(at + 1, '\n') + 1) > 0);
+	t = test_topo_text(other);
+	p = test_plan(t, "{\"gpus\":1,\"memory\":\"1G\"}", NULL, 0);
+	assert_false(p->fits);
+	assert_string_equal(p->reason[0].rule, "device.driver-unknown");
+	plan_free(p);
+	topo_unref(t);
+}
+
 /* Two GPUs and two NICs below one switch: a NIC each, not both on the first. */
 static void nics_are_not_shared_without_need(void **state)
 {
@@ -384,6 +408,7 @@ int main(void)
 		cmocka_unit_test(xe9680_pairs_gpu_and_nic), cmocka_unit_test(refusals_name_the_rule),
 		cmocka_unit_test(one_vf_for_the_bundle),  cmocka_unit_test(nics_are_not_shared_without_need),
 		cmocka_unit_test(short_memory_is_said),
+		cmocka_unit_test(an_unknown_driver_is_no_driver),
 		cmocka_unit_test(unknown_cpus_are_said),  cmocka_unit_test(groups_go_whole),
 	};
 
