@@ -238,9 +238,9 @@ static int find(const struct topo *t, uint32_t *ret, struct bdf bdf, bool gpu, s
 	if (*ret == TOPO_NONE)
 		return error_set(err, -ENOENT, "there is no function %s; velactl topo lists them", bdf_text(text, bdf));
 	kind = topo_at(t, *ret)->fn->facts->kind;
-	if (gpu ? kind != HOST_GPU : kind != HOST_NIC && kind != HOST_VF)
+	if (gpu ? kind != HOST_GPU : !topo_gdr_by(kind) && kind != HOST_VF)
 		return error_set(err, -EINVAL, "%s is a %s, not a %s", bdf_text(text, bdf), host_kind_text(kind),
-				 gpu ? "GPU" : "NIC or VF");
+				 gpu ? "GPU" : "NIC, VF or data-direct function");
 	return 0;
 }
 
@@ -298,7 +298,7 @@ static enum topo_class nearest(const struct topo *t, uint32_t gpu)
 	enum topo_class best = TOPO_CLASS_MAX_;
 
 	for (uint32_t i = 0; i < topo_count(t); i++) {
-		enum topo_class c = topo_at(t, i)->fn->facts->kind == HOST_NIC ? topo_path(t, i, gpu) : TOPO_CLASS_MAX_;
+		enum topo_class c = topo_gdr_by(topo_at(t, i)->fn->facts->kind) ? topo_path(t, i, gpu) : TOPO_CLASS_MAX_;
 
 		best = c < best ? c : best;
 	}
@@ -311,7 +311,7 @@ int plan_acs_wants(struct plan_acs_want **ret, size_t *n, const struct topo *t, 
 
 	for (uint32_t i = 0; i < topo_count(t); i++) {
 		gpus += topo_at(t, i)->fn->facts->kind == HOST_GPU;
-		nics += topo_at(t, i)->fn->facts->kind == HOST_NIC;
+		nics += topo_gdr_by(topo_at(t, i)->fn->facts->kind);
 	}
 	*n = 0;
 	*ret = arena_array(arena, gpus * nics, sizeof(**ret));
@@ -325,7 +325,7 @@ int plan_acs_wants(struct plan_acs_want **ret, size_t *n, const struct topo *t, 
 		most = nearest(t, g);
 		most = most < TOPO_PXB ? TOPO_PXB : most;
 		for (uint32_t i = 0; i < topo_count(t); i++)
-			if (topo_at(t, i)->fn->facts->kind == HOST_NIC && topo_path(t, i, g) <= most)
+			if (topo_gdr_by(topo_at(t, i)->fn->facts->kind) && topo_path(t, i, g) <= most)
 				(*ret)[(*n)++] = (struct plan_acs_want){ topo_at(t, i)->fn->bdf, topo_at(t, g)->fn->bdf };
 	}
 	return 0;

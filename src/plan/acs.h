@@ -15,7 +15,7 @@
 struct error;
 
 struct plan_acs_want {
-	struct bdf nic, gpu; /* nic: PF or VF */
+	struct bdf nic, gpu; /* nic: PF, VF or data-direct function */
 };
 
 enum plan_acs_state {
@@ -54,8 +54,8 @@ struct plan_acs {
 /* -ENOENT: there is no such function; -EINVAL: it is none of the kind. */
 int plan_acs_make(struct plan_acs **ret, const struct topo *t, const struct plan_acs_want *want, size_t n,
 		  struct error *err);
-/* What an operator would want without saying more: each GPU with every NIC below a common switch; a GPU that
- * has none, with its nearest NICs. The array is in the arena. */
+/* What an operator would want without saying more: each GPU with every NIC, or data-direct function of one, below
+ * a common switch; a GPU that has none, with the nearest. The array is in the arena. */
 int plan_acs_wants(struct plan_acs_want **ret, size_t *n, const struct topo *t, struct arena *arena);
 /* The plan for them. */
 int plan_acs_all(struct plan_acs **ret, const struct topo *t, struct error *err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Routes as JSON (docs/openapi.json): every GPU with every NIC, and with every other GPU. VFs go as their PF. */
+/* Routes as JSON (docs/openapi.json): every GPU with every NIC and data-direct function, and
+ * with every other GPU. VFs go as their PF. */
 #include <errno.h>
 #include <json-c/json.h>
 
@@ -65,6 +66,7 @@ static void add_pair(struct routes *w, const char *kind, uint32_t from, uint32_t
 	json_add_string(&o, "kind", kind);
 	json_add_bdf(&o, "from", bdf_at(w->t, from));
 	json_add_bdf(&o, "to", bdf_at(w->t, to));
+	json_add_string(&o, "requester", host_kind_text(topo_at(w->t, from)->fn->facts->kind));
 	json_add_string(&o, "path", topo_class_text(topo_path(w->t, from, to)));
 	json_add_string(&o, "verdict", topo_verdict_text(now->verdict));
 	json_add_string(&o, "through", topo_route_through(now, topo_path(w->t, from, to)));
@@ -110,7 +112,7 @@ static void add_all(struct routes *w)
 		for (uint32_t i = 0; i < topo_count(w->t); i++) {
 			enum host_kind kind = topo_at(w->t, i)->fn->facts->kind;
 
-			if (kind == HOST_NIC)
+			if (topo_gdr_by(kind))
 				add_gdr(w, i, g);
 			else if (kind == HOST_GPU && i != g)
 				add_p2p(w, g, i);

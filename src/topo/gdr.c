@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "topo/gdr.h"
 
+bool topo_gdr_by(enum host_kind kind)
+{
+	return kind == HOST_NIC || kind == HOST_DATA_DIRECT;
+}
+
 /* Requests are translated where the NIC has ATS; a VF has it only if its PF has (PCIe 10.5.1). */
 static void request(struct topo_route *ret, const struct topo *t, const uint16_t *ctl, uint32_t nic, uint32_t gpu,
 		    enum topo_tlp_type type, enum host_known ats)

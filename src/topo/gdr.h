@@ -18,5 +18,8 @@ struct topo_gdr {
 	enum topo_gdr_part worst; /* its verdict is that of the pair */
 };
 
-/* nic: a PF or VF. ctl as in topo_route(). */
+/* Whether such a function reaches GPU memory for a NIC: its PF, or its data-direct function, which then does it instead
+ * (mlx5: by another way through the tree). */
+bool topo_gdr_by(enum host_kind kind);
+/* nic: a PF, VF or data-direct function. ctl as in topo_route(). */
 void topo_gdr(struct topo_gdr *ret, const struct topo *t, const uint16_t *ctl, uint32_t nic, uint32_t gpu);

@@ -66,14 +66,24 @@ static const char *cell_text(struct arena *a, json_object *pair, bool planned)
 	return planned && now != then ? arena_printf(a, "%c>%c", now, then) : arena_printf(a, "%c", now);
 }
 
-static bool add_row(struct libscols_table *t, struct arena *a, const struct grid *g, json_object *pairs, const char *kind,
-		    const char *from)
+static const char *requester_of(json_object *pairs, const char *from)
+{
+	for (size_t i = 0; i < ctl_doc_count(pairs); i++) {
+		json_object *p = json_object_array_get_idx(pairs, i);
+
+		if (strcmp(ctl_doc_text(p, "from"), from) == 0)
+			return ctl_doc_text(p, "requester");
+	}
+	return "";
+}
+
+static bool add_row(struct libscols_table *t, struct arena *a, const struct grid *g, json_object *pairs, const char *from)
 {
 	const char *cell[CTL_COLUMNS_MAX] = { NULL };
 	struct libscols_line *line;
 
 	cell[0] = from;
-	cell[1] = kind;
+	cell[1] = requester_of(pairs, from);
 	for (size_t i = 0; i < g->ngpus; i++)
 		cell[i + 2] = cell_text(a, pair_find(pairs, from, g->gpu[i]), g->planned);
 	line = ctl_table_row(t, NULL, cell, g->ngpus + 2);
@@ -127,9 +137,9 @@ static int write_grid(struct ctl *c, json_object *doc, struct error *err)
 	t = ctl_table_new(column, g.ngpus + 2);
 	ok = t;
 	for (size_t i = 0; ok && i < g.nnics; i++)
-		ok = add_row(t, &a, &g, pairs, "nic", g.nic[i]);
+		ok = add_row(t, &a, &g, pairs, g.nic[i]);
 	for (size_t i = 0; ok && i < g.npeers; i++)
-		ok = add_row(t, &a, &g, pairs, "gpu", g.peer[i]);
+		ok = add_row(t, &a, &g, pairs, g.peer[i]);
 	if (ok)
 		ctl_table_print(&c->out, t, column, g.ngpus + 2);
 	scols_unref_table(t);

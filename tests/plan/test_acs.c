@@ -160,13 +160,38 @@ static void xe9680_with_ats(void **state)
 	topo_unref(t);
 }
 
+/* DirectNIC (GB300): the ports of each GPU and data-direct function are set up for them, and the NICs' own way, which
+ * crosses root ports, needs nothing. */
+static void data_direct_needs_no_writes(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct host_root *root = NULL;
+	struct plan_acs *p = NULL;
+	struct topo *t;
+
+	(void)state;
+	assert_int_equal(host_root_open_text(&root, TEST_SOURCE "/tests/hosts/rdma-topo-direct-nic/rdma_topo.json", &err), 0);
+	t = test_topo_of(root);
+	host_root_close(root);
+	assert_int_equal(plan_acs_all(&p, t, &err), 0);
+	assert_int_equal(p->npairs, 4);
+	for (size_t i = 0; i < p->npairs; i++) {
+		assert_int_equal(topo_at(t, topo_find(t, p->pair[i].nic))->fn->facts->kind, HOST_DATA_DIRECT);
+		assert_int_equal(p->pair[i].path, TOPO_PXB);
+		assert_int_equal(p->pair[i].state, PLAN_ACS_DIRECT);
+	}
+	assert_int_equal(p->nwrites, 0);
+	plan_acs_free(p);
+	topo_unref(t);
+}
+
 static void wrong_functions_are_named(void **state)
 {
 	static const struct {
 		const char *nic, *gpu, *says;
 		int         r;
 	} bad[] = { { "0000:ff:00.0", "0000:4c:00.0", "ff:00.0", -ENOENT },
-		    { "0000:4c:00.0", "0000:4c:00.0", "not a NIC or VF", -EINVAL },
+		    { "0000:4c:00.0", "0000:4c:00.0", "not a NIC, VF or data-direct function", -EINVAL },
 		    { "0000:1a:00.0", "0000:1a:00.0", "not a GPU", -EINVAL } };
 	struct topo *t = test_topo_host("xe9680");
 
@@ -188,6 +213,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(minimal_on_invented_trees), cmocka_unit_test(xe9680_wants_ats),
 		cmocka_unit_test(xe9680_with_ats),           cmocka_unit_test(wrong_functions_are_named),
+		cmocka_unit_test(data_direct_needs_no_writes),
 	};
 
 	return cmocka_run_group_tests_name("acs", tests, NULL, NULL);
