@@ -4,14 +4,11 @@
 #include "host/root.h"
 
 #include <dirent.h>
-#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <linux/pci_regs.h>
 #include <stdalign.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,19 +21,10 @@
 #include "base/file.h"
 #include "base/parse.h"
 #include "host/rdmatopo.h"
-#include "host/record.h"
+#include "host/root_own.h"
 
 #define TEXT_FILE_MAX (256u * 1024 * 1024)
-#define CONFIG_MAX    4096
 #define READ_ALL_MAX  (1024 * 1024)
-
-struct host_root {
-	int               fd;   /* the directory; -1 for a text host */
-	bool              machine;
-	struct text_host *text; /* owned; NULL for a directory */
-	struct recorder   record;
-	atomic_uint_fast64_t syscalls, config_dwords;
-};
 
 int host_root_open(struct host_root **ret, const char *dir, struct error *err)
 {
@@ -135,23 +123,12 @@ const char *host_root_comment(const struct host_root *r)
 
 /* ---- paths -------------------------------------------------------------------------------------- */
 
-static int path_make(char path[HOST_PATH_MAX], const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
-static int path_make(char path[HOST_PATH_MAX], const char *fmt, va_list ap)
+int root_path(char path[HOST_PATH_MAX], const char *fmt, va_list ap)
 {
 	int n = vsnprintf(path, HOST_PATH_MAX, fmt, ap);
 
 	return n > 0 && n < HOST_PATH_MAX ? 0 : -ENAMETOOLONG;
 }
-
-#define PATH_OF(path, fmt)                              \
-	({                                              \
-		va_list ap_;                            \
-		int n_;                                 \
-		va_start(ap_, fmt);                     \
-		n_ = path_make(path, fmt, ap_);         \
-		va_end(ap_);                            \
-		n_;                                     \
-	})
 
 /* openat2(2): nothing in a fixture can lead out of it. EAGAIN: a rename raced with the walk. */
 static int root_open_how(struct host_root *r, const char *path, uint64_t flags, uint64_t resolve)
@@ -166,7 +143,7 @@ static int root_open_how(struct host_root *r, const char *path, uint64_t flags, 
 	return fd < 0 ? -errno : fd;
 }
 
-static int root_open(struct host_root *r, const char *path, uint64_t flags)
+int root_open(struct host_root *r, const char *path, uint64_t flags)
 {
 	return root_open_how(r, path, flags, 0);
 }
@@ -505,127 +482,4 @@ int host_list(struct host_root *r, struct host_names *ret, struct arena *arena, 
 		record_names(r, path, &names);
 	*ret = names;
 	return 0;
-}
-
-/* ---- config space ------------------------------------------------------------------------------- */
-
-/* A file of sysfs is as long as the config space whoever asks, but without CAP_SYS_ADMIN its reading ends after the
- * header (pci_read_config(), drivers/pci/pci-sysfs.c). */
-static size_t config_size(const struct host_config *c)
-{
-	size_t sizes[] = { 0, 256, 128, 64 };
-	uint32_t dword;
-	struct stat st;
-
-	if (c->text)
-		return ((const struct text_entry *)c->text)->len & ~(size_t)3;
-	if (fstat(c->fd, &st) == 0 && st.st_size > 0 && st.st_size <= CONFIG_MAX)
-		sizes[0] = (size_t)st.st_size & ~(size_t)3;
-	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
-		if (sizes[i] && pread(c->fd, &dword, 4, (off_t)sizes[i] - 4) == 4)
-			return sizes[i];
-	return 0;
-}
-
-/* The whole header is worth a look, whatever the reader wants of it. */
-static void note_header(struct host_config *c, const char *path)
-{
-	uint32_t v;
-
-	c->note = config_note_new(&c->root->record, path, config_size(c));
-	for (uint16_t off = 0; c->note && off < PCI_STD_HEADER_SIZEOF; off += 4)
-		(void)host_config_read(c, off, 1, &v);
-}
-
-int host_config_open(struct host_config *ret, struct host_root *r, const char *fmt, ...)
-{
-	struct host_config c = { .root = r, .fd = -1 };
-	char path[HOST_PATH_MAX];
-	int e = PATH_OF(path, fmt);
-
-	if (e < 0)
-		return e;
-	if (r->text) {
-		const struct text_entry *t = text_host_find(r->text, path);
-
-		if (!t || t->type != TEXT_BYTES)
-			e = !t ? -ENOENT : t->type == TEXT_ERROR ? -t->error : -EINVAL;
-		c.text = t;
-	} else {
-		c.fd = root_open(r, path, O_RDONLY | O_NOCTTY);
-		e = c.fd < 0 ? c.fd : 0;
-	}
-	record_error(&r->record, path, e, false);
-	if (e < 0)
-		return e;
-	if (r->record.host)
-		note_header(&c, path);
-	*ret = c;
-	return 0;
-}
-
-static int config_fetch(struct host_config *c, uint16_t off, unsigned n, uint32_t *ret)
-{
-	const struct text_entry *t = c->text;
-	uint8_t *to = (uint8_t *)ret;
-	size_t got = 0, want = 4 * n;
-	ssize_t r = 0;
-
-	for (; t && got < want && off + got + 4 <= t->len && text_entry_knows(t, off + got); got += 4)
-		memcpy(to + got, t->bytes + off + got, 4);
-	if (!t) {
-		r = pread(c->fd, to, want, off);
-		c->root->syscalls++;
-		got = r > 0 ? (size_t)r : 0;
-	}
-	if (got < want)
-		return r < 0 ? -errno : -ENODATA;
-	c->root->config_dwords += n;
-	if (c->note)
-		config_note_read(c->note, off, to, want);
-	for (unsigned i = 0; i < n; i++)
-		ret[i] = le32toh(ret[i]);
-	return 0;
-}
-
-/* Of a chunk, as many dwords as there are. */
-static int config_fill(struct host_config *c, uint16_t off)
-{
-	ssize_t got = pread(c->fd, c->bytes, c->chunk, off);
-
-	c->root->syscalls++;
-	c->at = off;
-	c->len = got > 0 ? (uint16_t)(got & ~3) : 0;
-	c->root->config_dwords += c->len / 4u;
-	return got < 0 ? -errno : 0;
-}
-
-int host_config_read(struct host_config *c, uint16_t off, unsigned n, uint32_t *ret)
-{
-	int r = 0;
-
-	if (!c->chunk || c->text || c->note)
-		return config_fetch(c, off, n, ret);
-	for (unsigned i = 0; i < n && r == 0; i++, off += 4) {
-		if (off < c->at || off >= c->at + c->len)
-			r = config_fill(c, off - off % c->chunk);
-		if (r == 0 && off + 4 > c->at + c->len)
-			r = -ENODATA;
-		if (r == 0) {
-			memcpy(&ret[i], c->bytes + (off - c->at), 4);
-			ret[i] = le32toh(ret[i]);
-		}
-	}
-	return r;
-}
-
-void host_config_close(struct host_config *c)
-{
-	config_note_end(&c->root->record, c->note);
-	c->note = NULL;
-	if (c->fd >= 0) {
-		(void)close(c->fd);
-		c->root->syscalls++;
-	}
-	c->fd = -1;
 }

@@ -129,31 +129,49 @@ static struct bdf parent_of(const struct topo *t, const struct topo_node *n)
 	return n->parent == TOPO_NONE ? BDF_NONE : topo_at(t, n->parent)->fn->bdf;
 }
 
+static bool same_driver(const char *a, const char *b) /* NULL: unknown */
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
 /* One record of both: an update has not touched it. Never the other way round: an equal one that was read anew. */
 static bool untouched(const struct topo *old, const struct topo_node *a, const struct topo *new, const struct topo_node *b)
 {
 	return a->fn->facts == b->fn->facts && a->fn->iommu_group == b->fn->iommu_group && a->fn->vf_index == b->fn->vf_index &&
 	       bdf_eq(parent_of(old, a), parent_of(new, b)) &&
-	       strcmp(host_driver_of(topo_inventory(old), a->fn), host_driver_of(topo_inventory(new), b->fn)) == 0;
+	       same_driver(host_driver_of(topo_inventory(old), a->fn), host_driver_of(topo_inventory(new), b->fn));
+}
+
+static void name(struct diff *d, char bdf[BDF_TEXT_MAX], const struct topo_node *n)
+{
+	d->bdf = bdf_text(bdf, n->fn->bdf);
+	d->kind = host_kind_text(n->fn->facts->kind);
+}
+
+static void add_function(struct diff *d, const char *what, const struct topo_node *n)
+{
+	char bdf[BDF_TEXT_MAX];
+
+	name(d, bdf, n);
+	add_item(d, what, NULL, NULL, NULL);
+	d->bdf = d->kind = NULL;
 }
 
 static void compare_nodes(struct diff *d, const struct topo *old, const struct topo_node *a, const struct topo *new,
 			  const struct topo_node *b)
 {
+	auto_(json_object_put) json_object *x = NULL, *y = NULL;
 	char bdf[BDF_TEXT_MAX];
 
-	d->bdf = bdf_text(bdf, (a ? a : b)->fn->bdf);
-	d->kind = host_kind_text((b ? b : a)->fn->facts->kind);
-	if (!a || !b) {
-		add_item(d, a ? "removed" : "added", NULL, NULL, NULL);
-	} else if (!untouched(old, a, new, b)) {
-		auto_(json_object_put) json_object *x = topo_node_json(old, a), *y = topo_node_json(new, b);
-
-		if (x && y)
-			compare(d, NULL, x, y);
-		else
-			d->out.failed = true;
-	}
+	if (untouched(old, a, new, b))
+		return;
+	name(d, bdf, b);
+	x = topo_node_json(old, a);
+	y = topo_node_json(new, b);
+	if (x && y)
+		compare(d, NULL, x, y);
+	else
+		d->out.failed = true;
 	d->bdf = d->kind = NULL;
 }
 
@@ -166,7 +184,10 @@ static void compare_functions(struct diff *d, const struct topo *old, const stru
 		const struct topo_node *b = k < topo_count(new) ? topo_at(new, k) : NULL;
 		int c = !a ? 1 : !b ? -1 : bdf_cmp(a->fn->bdf, b->fn->bdf);
 
-		compare_nodes(d, old, c <= 0 ? a : NULL, new, c >= 0 ? b : NULL);
+		if (c == 0)
+			compare_nodes(d, old, a, new, b);
+		else
+			add_function(d, c < 0 ? "removed" : "added", c < 0 ? a : b);
 		i += c <= 0;
 		k += c >= 0;
 	}

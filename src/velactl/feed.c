@@ -161,13 +161,14 @@ static int next_of_velad(struct feed *f, json_object **ret, struct error *err)
 
 int feed_open(struct feed **ret, struct ctl *c, struct error *err)
 {
-	auto_(feed_close) struct feed *f = calloc(1, sizeof(*f));
+	auto_(feed_close) struct feed *f = NULL;
 	int r;
 
-	if (!f)
-		return error_set(err, -ENOMEM, "no memory");
 	if (c->args.host)
 		return error_set(err, -EINVAL, "a text host does not change; say --root / for this machine, or nothing to ask velad");
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return error_set(err, -ENOMEM, "no memory");
 	f->ctl = c;
 	r = c->args.root ? open_machine(f, err) : ask_generation(f, err);
 	if (r == 0)

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* host/root_own — what root.c and config.c share (room-private). */
+
+#include <stdarg.h>
+#include <stdatomic.h>
+
+#include "host/record.h"
+#include "host/root.h"
+
+struct host_root {
+	int               fd;   /* the directory; -1 for a text host */
+	bool              machine;
+	struct text_host *text; /* owned; NULL for a directory */
+	struct recorder   record;
+	atomic_uint_fast64_t syscalls, config_dwords;
+};
+
+int root_path(char path[HOST_PATH_MAX], const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
+int root_open(struct host_root *r, const char *path, uint64_t flags); /* a descriptor, or -errno */
+
+#define PATH_OF(path, fmt)                              \
+	({                                              \
+		va_list ap_;                            \
+		int n_;                                 \
+		va_start(ap_, fmt);                     \
+		n_ = root_path(path, fmt, ap_);         \
+		va_end(ap_);                            \
+		n_;                                     \
+	})
