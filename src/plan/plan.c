@@ -158,6 +158,28 @@ static void say_why(struct place *p)
 		place_reason(p->plan, "bundle.none", BDF_NONE, "a smaller request", "no bundle fits");
 }
 
+/* Of one that fits: paths to NICs count before those between GPUs, and sometimes at their cost. */
+static void say_traded(struct place *p)
+{
+	struct plan_request alone = *p->in->request;
+	struct plan_input in = *p->in;
+	struct place nearer = *p;
+	struct error ignore = ERROR_INIT;
+
+	alone.vfs = alone.vfs_per_gpu = 0;
+	in.request = &alone;
+	nearer.in = &in;
+	nearer.found = false;
+	nearer.visits = 0;
+	(void)place_search(&nearer, &ignore); /* cut or not: found says what it found */
+	if (!nearer.found || nearer.best.gpu_path >= p->best.gpu_path)
+		return;
+	place_reason(p->plan, "gpus.apart", BDF_NONE,
+		     "numa_node, or the GPUs in require, if a near way between GPUs matters more than to their NICs",
+		     "the GPUs are at %s from each other; others are at %s, but not with free VFs at %s or nearer",
+		     topo_class_text(p->best.gpu_path), topo_class_text(nearer.best.gpu_path), topo_class_text(p->best.worst_path));
+}
+
 /* ---- the bundle --------------------------------------------------------------------------------- */
 
 static int by_bdf(const void *a, const void *b)
@@ -340,6 +362,8 @@ int plan_make(struct plan **ret, const struct plan_input *in, struct error *err)
 	if (p->found) {
 		plan->fits = true;
 		plan->nreasons = 0; /* what was left out does not matter: others were chosen */
+		if (in->request->vfs || in->request->vfs_per_gpu)
+			say_traded(p);
 		r = take(p);
 		if (r == 0)
 			r = make_steps(p);

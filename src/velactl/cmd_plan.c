@@ -14,7 +14,6 @@
 
 static void write_reasons(struct ctl_out *out, json_object *reasons)
 {
-	sbuf_add(&out->text, "does not fit:\n");
 	for (size_t i = 0; i < ctl_doc_count(reasons); i++) {
 		sbuf_add(&out->text, "  - ");
 		ctl_out_wrap(out, ctl_doc_text(json_object_array_get_idx(reasons, i), "text"), 4);
@@ -31,7 +30,7 @@ static void write_summary(struct ctl_out *out, json_object *bundle)
 		sbuf_addf(&out->text, "; worst GPU-VF path %.8s", worst);
 	if (*gpu_path)
 		sbuf_addf(&out->text, "; worst GPU-GPU path %.8s", gpu_path);
-	sbuf_add(&out->text, "\n\n");
+	sbuf_add(&out->text, "\n");
 }
 
 static int write_plan(struct ctl *c, json_object *plan, struct error *err)
@@ -40,10 +39,13 @@ static int write_plan(struct ctl *c, json_object *plan, struct error *err)
 	int r;
 
 	if (!ctl_doc_bool(plan, "fits")) {
+		sbuf_add(&c->out.text, "does not fit:\n");
 		write_reasons(&c->out, ctl_doc_list(plan, "reasons"));
 		return 0;
 	}
 	write_summary(&c->out, ctl_doc_get(plan, "bundle"));
+	write_reasons(&c->out, ctl_doc_list(plan, "reasons"));
+	sbuf_add(&c->out.text, "\n");
 	r = ctl_bundle_write(&c->out, ctl_doc_get(plan, "bundle"), /* planned= */ true, err);
 	if (r < 0)
 		return r;

@@ -386,6 +386,28 @@ static void an_unknown_driver_is_no_driver(void **state)
 	topo_unref(t);
 }
 
+/* Eight nodes, and on each that has GPUs one of its two with a NIC of its own switch: near NICs, far GPUs, and it says so. */
+static void nearer_nics_cost_nearer_gpus(void **state)
+{
+	struct topo *t = test_topo_host("dgx-a100");
+	struct plan *p = test_plan(t, "{\"gpus\":2,\"vfs_per_gpu\":1,\"memory\":\"2G\",\"vcpus\":4}", NULL, 0);
+
+	(void)state;
+	assert_true(p->fits);
+	assert_int_equal(p->worst_path, TOPO_PIX);
+	assert_int_equal(p->gpu_path, TOPO_SYS);
+	assert_int_equal(p->nreasons, 1);
+	assert_string_equal(p->reason[0].rule, "gpus.apart");
+	plan_free(p);
+	p = test_plan(t, "{\"gpus\":2,\"vfs_per_gpu\":1,\"memory\":\"2G\",\"numa_node\":3}", NULL, 0);
+	assert_true(p->fits);
+	assert_int_equal(p->worst_path, TOPO_PXB);
+	assert_int_equal(p->gpu_path, TOPO_PXB);
+	assert_int_equal(p->nreasons, 0);
+	plan_free(p);
+	topo_unref(t);
+}
+
 /* Two GPUs and two NICs below one switch: a NIC each, not both on the first. */
 static void nics_are_not_shared_without_need(void **state)
 {
@@ -409,6 +431,7 @@ int main(void)
 		cmocka_unit_test(one_vf_for_the_bundle),  cmocka_unit_test(nics_are_not_shared_without_need),
 		cmocka_unit_test(short_memory_is_said),
 		cmocka_unit_test(an_unknown_driver_is_no_driver),
+		cmocka_unit_test(nearer_nics_cost_nearer_gpus),
 		cmocka_unit_test(unknown_cpus_are_said),  cmocka_unit_test(groups_go_whole),
 	};
 
