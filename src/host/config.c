@@ -59,7 +59,7 @@ int host_config_open(struct host_config *ret, struct host_root *r, const char *f
 		c.fd = root_open(r, path, O_RDONLY | O_NOCTTY);
 		e = c.fd < 0 ? c.fd : 0;
 	}
-	record_error(&r->record, path, e, false);
+	record_error(&r->record, path, e);
 	if (e < 0)
 		return e;
 	if (r->record.host)

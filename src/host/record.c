@@ -21,21 +21,21 @@ void record_add(struct recorder *rec, const struct text_entry *e)
 		rec->failed = true;
 }
 
-/* That something is not there needs no line. ELOOP, EISDIR, and EINVAL of links: it is something else. */
-void record_error(struct recorder *rec, const char *path, int result, bool link)
+/* That something is not there needs no line. ELOOP, EISDIR: it is something else. */
+void record_error(struct recorder *rec, const char *path, int result)
 {
 	static const int silent[] = { ENOENT, ENOTDIR, ELOOP, EISDIR, EFBIG, ENAMETOOLONG, ENOMEM };
 
 	for (size_t i = 0; i < ARRAY_SIZE(silent); i++)
 		if (result == -silent[i])
 			return;
-	if (result < 0 && !(link && result == -EINVAL) && strerrorname_np(-result))
+	if (result < 0 && strerrorname_np(-result))
 		record_add(rec, &(struct text_entry){ .path = path, .type = TEXT_ERROR, .error = -result });
 }
 
 void record_link(struct recorder *rec, const char *path, const char *target, int result)
 {
-	record_error(rec, path, result, true);
+	record_error(rec, path, result);
 	if (result == 0)
 		record_add(rec, &(struct text_entry){ .path = path, .type = TEXT_LINK, .value = target });
 }

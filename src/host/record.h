@@ -10,8 +10,8 @@ struct recorder {
 };
 
 void record_add(struct recorder *rec, const struct text_entry *e);
-/* The result of reading a file, a directory or (link) a symbolic link: only what is worth a line. */
-void record_error(struct recorder *rec, const char *path, int result, bool link);
+/* The result of reading a file, a directory or a symbolic link: only what is worth a line. */
+void record_error(struct recorder *rec, const char *path, int result);
 void record_link(struct recorder *rec, const char *path, const char *target, int result);
 
 /* The dwords that were read of one config space, of which `size` bytes can be read. */

@@ -198,7 +198,7 @@ static int read_path(struct host_root *r, char *buf, size_t size, const char *pa
 	int e = r->text ? text_host_read(r->text, buf, size, &len, path) : dir_read(r, buf, size, &len, path, resolve);
 	bool cut = len == size;
 
-	record_error(&r->record, path, e, false);
+	record_error(&r->record, path, e);
 	if (e < 0)
 		return e;
 	len -= cut;
@@ -328,6 +328,29 @@ static int dir_link(struct host_root *r, char *buf, size_t size, const char *pat
 	return read_target(r, buf, size, fd, "");
 }
 
+/* What is no link: a directory, or something that a dump has as this error. */
+static void record_other(struct host_root *r, const char *path, int error)
+{
+	const struct text_entry *e = r->text ? text_host_find(r->text, path) : NULL;
+	int fd = r->text ? -1 : root_open(r, path, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+
+	if (fd >= 0 || (r->text && (!e || e->type == TEXT_DIR)))
+		record_add(&r->record, &(struct text_entry){ .path = path, .type = TEXT_DIR });
+	else
+		record_add(&r->record, &(struct text_entry){ .path = path, .type = TEXT_ERROR, .error = error });
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+/* Where a link should be and is none, a dump must lead to the same answer. */
+static void record_asked(struct host_root *r, const char *path, const char *target, int e)
+{
+	if (r->record.host && e == -EINVAL)
+		record_other(r, path, EINVAL);
+	else
+		record_link(&r->record, path, target, e);
+}
+
 int host_link(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
 {
 	char path[HOST_PATH_MAX];
@@ -335,7 +358,7 @@ int host_link(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
 
 	if (e == 0)
 		e = r->text ? text_host_link(r->text, buf, size, path) : dir_link(r, buf, size, path);
-	record_link(&r->record, path, buf, e);
+	record_asked(r, path, buf, e);
 	return e;
 }
 
@@ -346,7 +369,7 @@ int host_link_plain(struct host_root *r, char *buf, size_t size, const char *fmt
 
 	if (e == 0)
 		e = r->text ? text_host_link(r->text, buf, size, path) : read_target(r, buf, size, r->fd, path);
-	record_link(&r->record, path, buf, e);
+	record_asked(r, path, buf, e);
 	return e;
 }
 
@@ -433,21 +456,12 @@ static int text_list(struct host_root *r, struct host_names *names, struct arena
 /* A dump must show what a listing showed: links, directories and files that nobody reads for themselves. */
 static void record_child(struct host_root *r, const char *path)
 {
-	const struct text_entry *e = r->text ? text_host_find(r->text, path) : NULL;
 	char target[HOST_PATH_MAX];
-	int fd;
 
-	if ((r->text ? text_host_link(r->text, target, sizeof(target), path) : dir_link(r, target, sizeof(target), path)) == 0) {
+	if ((r->text ? text_host_link(r->text, target, sizeof(target), path) : dir_link(r, target, sizeof(target), path)) == 0)
 		record_add(&r->record, &(struct text_entry){ .path = path, .type = TEXT_LINK, .value = target });
-		return;
-	}
-	fd = r->text ? -1 : root_open(r, path, O_PATH | O_DIRECTORY | O_NOFOLLOW);
-	if (fd >= 0 || (r->text && (!e || e->type == TEXT_DIR)))
-		record_add(&r->record, &(struct text_entry){ .path = path, .type = TEXT_DIR });
 	else
-		record_add(&r->record, &(struct text_entry){ .path = path, .type = TEXT_ERROR, .error = ENODATA });
-	if (fd >= 0)
-		(void)close(fd);
+		record_other(r, path, ENODATA);
 }
 
 static void record_names(struct host_root *r, const char *path, const struct host_names *names)
@@ -469,7 +483,7 @@ int host_list(struct host_root *r, struct host_names *ret, struct arena *arena, 
 
 	if (e == 0)
 		e = r->text ? text_list(r, &names, arena, path) : dir_list(r, &names, arena, path);
-	record_error(&r->record, path, e, false);
+	record_error(&r->record, path, e);
 	if (e < 0)
 		return e;
 	if (names.n)

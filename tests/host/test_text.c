@@ -174,6 +174,30 @@ static void errors_are_kept(void **state)
 	host_root_close(root);
 }
 
+/* A file or a directory where a link should be (found by fuzz_text): the dump leads to the same finding. */
+static void what_is_no_link_is_kept(void **state)
+{
+	static const char *const odd[] = { FN "/driver\tmlx5_core\n", FN "/driver/\n", FN "/driver/x\ty\n" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(odd); i++) {
+		struct host_root *root, *back;
+		char *text, *was, *is, all[256];
+
+		(void)snprintf(all, sizeof(all), TEXT_MAGIC_LINE LINK "%s", odd[i]);
+		root = root_of(all);
+		text = dump_of(root);
+		was = documents(root);
+		back = root_of(text);
+		is = documents(back);
+		assert_string_equal(was, is);
+		assert_non_null(strstr(is, "cannot use its driver"));
+		free(text), free(was), free(is);
+		host_root_close(root);
+		host_root_close(back);
+	}
+}
+
 static void put(const char *dir, const char *path, const void *bytes, size_t n)
 {
 	char name[512];
@@ -323,7 +347,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(dumps_of_all_hosts_round_trip), cmocka_unit_test(lines_come_back_the_same),
 		cmocka_unit_test(unread_dwords_are_unknown),     cmocka_unit_test(errors_are_kept),
-		cmocka_unit_test(listed_files_are_kept),
+		cmocka_unit_test(listed_files_are_kept), cmocka_unit_test(what_is_no_link_is_kept),
 		cmocka_unit_test(a_dump_says_what_it_lacks),     cmocka_unit_test(twice_recorded),
 		cmocka_unit_test(bad_parts_are_refused),         cmocka_unit_test(config_space_is_limited),
 	};
