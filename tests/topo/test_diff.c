@@ -114,6 +114,24 @@ static void findings_and_nodes(void **state)
 	       "- - changed node1.distance [ 21, 10 ] [ 31, 10 ]\n");
 }
 
+/* A driver that is unknown in both differs in nothing; one that becomes known does. */
+static void unknown_drivers(void **state)
+{
+	static const char text[] = TEXT_MAGIC_LINE "sys/bus/pci/devices/0000:00:01.0 -> ../../../devices/pci0000:00/0000:00:01.0\n"
+				   "sys/devices/pci0000:00/0000:00:01.0/vendor\t0x10de\n"
+				   "sys/devices/pci0000:00/0000:00:01.0/device\t0x2330\n"
+				   "sys/devices/pci0000:00/0000:00:01.0/class\t0x030200\n";
+	struct topo *t = test_topo_text(text), *known;
+	char *more = NULL;
+
+	(void)state;
+	expect(topo_ref(t), topo_ref(t), "");
+	assert_true(asprintf(&more, "%ssys/devices/pci0000:00/0000:00:01.0/driver -> ../../../bus/pci/drivers/nvidia\n", text) > 0);
+	known = test_topo_text(more);
+	expect(t, known, "0000:00:01.0 gpu changed driver - nvidia\n");
+	free(more);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -121,6 +139,7 @@ int main(void)
 		cmocka_unit_test(members),
 		cmocka_unit_test(interfaces),
 		cmocka_unit_test(functions),
+		cmocka_unit_test(unknown_drivers),
 		cmocka_unit_test(findings_and_nodes),
 	};
 
