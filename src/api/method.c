@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/parse.h"
+#include "base/utf8.h"
 
 static const struct api_error errors[] = {
 	{ -EINVAL, 400, "Bad Request" },
@@ -114,24 +115,6 @@ const struct api_route *api_route_find(const struct api_route *routes, const cha
 		assert(n < 64); /* a path has a handful of methods */
 	}
 	return NULL;
-}
-
-/* The length of the UTF-8 character at s (RFC 3629); 0: there is none. */
-static size_t utf8_len(const char *s)
-{
-	const unsigned char *u = (const unsigned char *)s;
-	size_t n = u[0] < 0x80 ? 1 : u[0] >= 0xf0 ? 4 : u[0] >= 0xe0 ? 3 : 2;
-	uint32_t c = n == 1 ? u[0] : u[0] & (0x7fu >> n);
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-
-	if ((u[0] >= 0x80 && u[0] < 0xc0) || u[0] > 0xf4)
-		return 0;
-	for (size_t i = 1; i < n; i++) { /* the NUL at the end is no continuation, either */
-		if ((u[i] & 0xc0) != 0x80)
-			return 0;
-		c = c << 6 | (u[i] & 0x3f);
-	}
-	return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : n;
 }
 
 /* JSON is UTF-8 (RFC 8259 8.1), but a text may quote what a client sent, and may have been cut within a

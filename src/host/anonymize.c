@@ -21,7 +21,8 @@ struct value {
 	enum anonymize_class class;
 	const char          *from, *to;
 	size_t               len;  /* of from */
-	struct value        *next; /* of those to be looked for everywhere that begin with the same byte */
+	bool                 sought; /* everywhere: it is in the list of those that begin with the same byte */
+	struct value        *next;
 };
 
 struct work {
@@ -277,8 +278,9 @@ static void look_for(struct work *w, enum anonymize_class class, const char *fro
 {
 	struct value *v = value_of(w, class, from);
 
-	if (!v || literal_at(w, v->from, v->from + v->len) == v)
+	if (!v || v->sought)
 		return;
+	v->sought = true;
 	v->next = w->literal[(unsigned char)*from];
 	w->literal[(unsigned char)*from] = v;
 }

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "base/utf8.h"
 #include "host/attr.h"
 #include "host/read.h"
 
@@ -94,6 +95,13 @@ int pci_attr(struct pci_reader *rd, char *buf, size_t size, const char *name)
 	return judge(rd, host_read(rd->root, buf, size, "%s/%s", rd->dir, name), name);
 }
 
+int pci_words(struct pci_reader *rd, char *buf, size_t size, const char *name)
+{
+	int r = host_read(rd->root, buf, size, "%s/%s", rd->dir, name);
+
+	return judge(rd, r == 0 && !utf8_printable(buf) ? -EINVAL : r, name);
+}
+
 int pci_number(struct pci_reader *rd, uint64_t *ret, int base, uint64_t max, const char *name)
 {
 	return judge(rd, host_read_uint(rd->root, ret, base, max, "%s/%s", rd->dir, name), name);
@@ -139,11 +147,14 @@ int pci_read_driver(struct pci_reader *rd, struct host_function *fn, const char 
 {
 	char text[HOST_PATH_MAX];
 
-	if (attr_uevent(text, uevent, "DRIVER") && *text)
-		return driver_index(rd, &fn->driver, text);
-	if (attr_uevent(text, uevent, "PCI_CLASS"))
+	bool said = attr_uevent(text, uevent, "DRIVER") && *text;
+	int r = 0;
+
+	if (!said && attr_uevent(text, uevent, "PCI_CLASS"))
 		return 0;
-	if (judge(rd, own_link(rd, text, "driver"), "driver") == 0)
+	if (!said)
+		r = own_link(rd, text, "driver");
+	if (judge(rd, r == 0 && !utf8_printable(text) ? -EINVAL : r, "driver") == 0)
 		return driver_index(rd, &fn->driver, attr_last_part(text));
 	fn->driver = HOST_DRIVER_UNKNOWN;
 	return 0;

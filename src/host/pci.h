@@ -38,6 +38,7 @@ struct pci_reader {
 const char *pci_text(struct pci_reader *rd, const char *s); /* in the inventory's arena; "" for NULL or no memory */
 /* 0 or -errno; all but -ENOENT, which is for the caller to judge, have become a finding. */
 int         pci_attr(struct pci_reader *rd, char *buf, size_t size, const char *name);
+int         pci_words(struct pci_reader *rd, char *buf, size_t size, const char *name); /* the same, printable */
 int         pci_number(struct pci_reader *rd, uint64_t *ret, int base, uint64_t max, const char *name);
 int         pci_linked(struct pci_reader *rd, struct bdf *ret, const char *name); /* what its physfn, virtfn0 names */
 void        pci_read_ids(struct pci_reader *rd, struct host_facts *f, const char *uevent);

@@ -45,7 +45,7 @@ static void read_override(struct pci_reader *rd, struct host_facts *f)
 {
 	char text[HOST_PATH_MAX];
 
-	if (pci_attr(rd, text, sizeof(text), "driver_override") == 0 && strcmp(text, "(null)") != 0)
+	if (pci_words(rd, text, sizeof(text), "driver_override") == 0 && strcmp(text, "(null)") != 0)
 		f->driver_override = pci_text(rd, text);
 }
 
@@ -59,7 +59,7 @@ static void read_resets(struct pci_reader *rd, struct host_facts *f)
 		f->reset_methods = rd->was->reset_methods;
 		return;
 	}
-	r = pci_attr(rd, text, sizeof(text), "reset_method");
+	r = pci_words(rd, text, sizeof(text), "reset_method");
 	if (r == 0 || r == -ENOENT)
 		f->reset_methods = pci_text(rd, r == 0 ? text : "");
 }

@@ -24,7 +24,7 @@ void record_add(struct recorder *rec, const struct text_entry *e)
 /* That something is not there needs no line. ELOOP, EISDIR: it is something else. */
 void record_error(struct recorder *rec, const char *path, int result)
 {
-	static const int silent[] = { ENOENT, ENOTDIR, ELOOP, EISDIR, EFBIG, ENAMETOOLONG, ENOMEM };
+	static const int silent[] = { ENOENT, ELOOP, EISDIR, EFBIG, ENAMETOOLONG, ENOMEM };
 
 	for (size_t i = 0; i < ARRAY_SIZE(silent); i++)
 		if (result == -silent[i])

@@ -191,22 +191,36 @@ static int dir_read(struct host_root *r, char *buf, size_t size, size_t *len, co
 	return 0;
 }
 
+/* more: what was cut off begins so; a dump has it, so that it is cut for the next reader, too. */
+static void record_text(struct host_root *r, const char *path, const char *text, char more)
+{
+	autofree char *longer = NULL;
+
+	if (r->record.host && more && asprintf(&longer, "%s%c", text, more) < 0) {
+		longer = NULL;
+		r->record.failed = true;
+	}
+	record_add(&r->record, &(struct text_entry){ .path = path, .type = TEXT_FILE, .value = longer ? longer : text });
+}
+
 /* Text up to a NUL byte, without its final newline. -EFBIG if it was cut; buf then has its beginning. */
 static int read_path(struct host_root *r, char *buf, size_t size, const char *path, uint64_t resolve)
 {
 	size_t len = 0;
 	int e = r->text ? text_host_read(r->text, buf, size, &len, path) : dir_read(r, buf, size, &len, path, resolve);
 	bool cut = len == size;
+	char last;
 
 	record_error(&r->record, path, e);
 	if (e < 0)
 		return e;
+	last = cut ? buf[size - 1] : '\0';
 	len -= cut;
 	buf[len] = '\0';
 	len = strlen(buf);
 	if (!r->text && len && buf[len - 1] == '\n' && !cut) /* a text host has it without already */
 		buf[len - 1] = '\0';
-	record_add(&r->record, &(struct text_entry){ .path = path, .type = TEXT_FILE, .value = buf });
+	record_text(r, path, buf, cut && len + 1 == size ? last : '\0');
 	return cut ? -EFBIG : 0;
 }
 

@@ -8,44 +8,13 @@
 
 #include "base/auto.h"
 #include "base/error.h"
+#include "base/utf8.h"
 #include "host/answer.h"
 #include "host/read.h"
 
-/* UTF-8 without overlong forms, surrogates and control characters, C1 included (RFC 3629): it goes into JSON. */
-static bool text_ok(const char *text)
-{
-	const unsigned char *s = (const unsigned char *)text;
-
-	while (*s) {
-		static const struct {
-			unsigned char mask, is, more;
-			uint32_t least;
-		} forms[] = { { 0x80, 0, 0, 0x20 },
-			      { 0xe0, 0xc0, 1, 0xa0 },
-			      { 0xf0, 0xe0, 2, 0x800 },
-			      { 0xf8, 0xf0, 3, 0x10000 } };
-		size_t f = 0;
-		uint32_t c;
-
-		while (f < ARRAY_SIZE(forms) && (*s & forms[f].mask) != forms[f].is)
-			f++;
-		if (f == ARRAY_SIZE(forms))
-			return false;
-		c = *s++ & (unsigned char)~forms[f].mask;
-		for (unsigned i = 0; i < forms[f].more; i++, s++) {
-			if ((*s & 0xc0) != 0x80)
-				return false;
-			c = c << 6 | (*s & 0x3f);
-		}
-		if (c < forms[f].least || c == 0x7f || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
-			return false;
-	}
-	return true;
-}
-
 const char *host_text(struct inventory *inv, const char *text)
 {
-	const char *p = *text && text_ok(text) ? arena_strdup(&inv->arena, text) : "";
+	const char *p = *text && utf8_printable(text) ? arena_strdup(&inv->arena, text) : "";
 
 	return p ? p : "";
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The tools everything stands on: each with the values that break careless ones. */
+#include "base/utf8.h"
 #include "base/cpuset.h"
 #include "base/parse.h"
 #include "base/sbuf.h"
@@ -233,10 +234,22 @@ static void configuration(void **state)
 	assert_non_null(strstr(err.text, "/nonexistent/velad.conf"));
 }
 
+static void utf8(void **state)
+{
+	static const char *const good[] = { "", "flr bus", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xc2\xa0" };
+	static const char *const bad[] = { "\t", "a\x7f", "\x80", "\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xc2\x85", "\xe2\x82" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
+		assert_true(utf8_printable(good[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		assert_false(utf8_printable(bad[i]));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bdfs),           cmocka_unit_test(numbers),
+		cmocka_unit_test(utf8), cmocka_unit_test(bdfs),           cmocka_unit_test(numbers),
 		cmocka_unit_test(cpusets),        cmocka_unit_test(errors_grow_and_are_cut),
 		cmocka_unit_test(json_is_strict), cmocka_unit_test(json_fields),
 		cmocka_unit_test(configuration),

@@ -174,6 +174,28 @@ static void errors_are_kept(void **state)
 	host_root_close(root);
 }
 
+/* What is too long for its reader is so for the reader of the dump (found by fuzz_text). */
+static void what_is_cut_stays_cut(void **state)
+{
+	char all[1024];
+	struct host_root *root, *back;
+	char *text, *was, *is;
+
+	(void)state;
+	(void)snprintf(all, sizeof(all), TEXT_MAGIC_LINE LINK FN "/uevent\tPCI_CLASS=30200\\nPCI_ID=10DE:2330\n" FN
+		       "/reset_method\t%0600d\n", 7);
+	root = root_of(all);
+	text = dump_of(root);
+	was = documents(root);
+	back = root_of(text);
+	is = documents(back);
+	assert_string_equal(was, is);
+	assert_non_null(strstr(is, "cannot use its reset_method: File too large"));
+	free(text), free(was), free(is);
+	host_root_close(root);
+	host_root_close(back);
+}
+
 /* A file or a directory where a link should be (found by fuzz_text): the dump leads to the same finding. */
 static void what_is_no_link_is_kept(void **state)
 {
@@ -347,7 +369,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(dumps_of_all_hosts_round_trip), cmocka_unit_test(lines_come_back_the_same),
 		cmocka_unit_test(unread_dwords_are_unknown),     cmocka_unit_test(errors_are_kept),
-		cmocka_unit_test(listed_files_are_kept), cmocka_unit_test(what_is_no_link_is_kept),
+		cmocka_unit_test(listed_files_are_kept), cmocka_unit_test(what_is_no_link_is_kept), cmocka_unit_test(what_is_cut_stays_cut),
 		cmocka_unit_test(a_dump_says_what_it_lacks),     cmocka_unit_test(twice_recorded),
 		cmocka_unit_test(bad_parts_are_refused),         cmocka_unit_test(config_space_is_limited),
 	};
