@@ -32,6 +32,9 @@ struct act_ops {
 	/* -ENODEV: there is no such function */
 	int (*driver)(void *self, struct act_driver *ret, struct bdf fn, struct error *err);
 	int (*driver_set)(void *self, struct bdf fn, const struct act_driver *want, struct error *err);
+	/* The ACS control word of a port once these bits are set and those cleared, of DT and TB (PCI_ACS_*) only; the
+	 * others are as they were. Without bits it only looks. -ENODEV as above; -EIO. */
+	int (*acs)(void *self, uint16_t *ret, struct bdf port, uint16_t set, uint16_t clear, struct error *err);
 	int (*domain)(void *self, enum act_domain *ret, const char *name, struct error *err);
 	int (*domain_start)(void *self, const char *name, const char *xml, struct error *err); /* define, create */
 	int (*domain_stop)(void *self, const char *name, struct error *err); /* destroy, undefine; absent is fine */

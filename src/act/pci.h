@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* act/pci — drivers and VF counts of PCI functions, through sysfs. The only file that writes there
+/* act/pci — drivers and VF counts of PCI functions, ACS control of ports, through sysfs. The only file that writes there
  * (Documentation/ABI/testing/sysfs-bus-pci). The kernel works while write(2) runs, so calls may block
  * as long as a driver does. */
 
@@ -28,3 +28,6 @@ int act_pci_vf_count(const struct act_pci *p, uint16_t *ret, struct bdf pf, stru
 /* -EBUSY too when a VF that would go is bound to vfio-pci: a guest may have it. -ENOSPC: the PF has
  * fewer VFs. */
 int act_pci_vf_count_set(const struct act_pci *p, struct bdf pf, uint16_t n, struct error *err);
+/* As act_ops.acs. The text names the port, and the bits that did not become what they were to be. */
+int act_pci_acs(const struct act_pci *p, uint16_t *ret, struct bdf port, uint16_t set, uint16_t clear,
+		struct error *err);

@@ -294,26 +294,35 @@ int host_read_uint(struct host_root *r, uint64_t *ret, int base, uint64_t max, c
 	return parse_uint(ret, buf, base, max);
 }
 
-int host_write(struct host_root *r, const char *value, const char *fmt, ...)
+/* One call: each write(2) is one store() of the attribute. */
+static int write_path(struct host_root *r, const char *path, const void *bytes, size_t len, size_t off, int flags)
 {
-	char path[HOST_PATH_MAX];
-	autoclose int fd = -1;
-	size_t len = strlen(value);
+	autoclose int fd = r->text ? -EROFS : root_open(r, path, O_WRONLY | O_NOCTTY | flags);
 	ssize_t n;
-	int e = PATH_OF(path, fmt);
 
-	if (e < 0)
-		return e;
-	if (r->text)
-		return -EROFS;
-	fd = root_open(r, path, O_WRONLY | O_TRUNC | O_NOCTTY);
 	if (fd < 0)
 		return fd;
 	r->syscalls += 2;
-	n = write(fd, value, len); /* one call: each write(2) is one store() of the attribute */
+	n = off ? pwrite(fd, bytes, len, (off_t)off) : write(fd, bytes, len);
 	if (n < 0)
 		return -errno;
 	return (size_t)n == len ? 0 : -EIO;
+}
+
+int host_write(struct host_root *r, const char *value, const char *fmt, ...)
+{
+	char path[HOST_PATH_MAX];
+	int e = PATH_OF(path, fmt);
+
+	return e < 0 ? e : write_path(r, path, value, strlen(value), 0, O_TRUNC);
+}
+
+int host_write_at(struct host_root *r, const void *bytes, size_t len, size_t off, const char *fmt, ...)
+{
+	char path[HOST_PATH_MAX];
+	int e = PATH_OF(path, fmt);
+
+	return e < 0 ? e : write_path(r, path, bytes, len, off, 0);
 }
 
 /* ---- links and directories ---------------------------------------------------------------------- */

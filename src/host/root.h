@@ -89,6 +89,9 @@ void host_config_close(struct host_config *c);
 /* Writes value in one write(2). For act/ only. -EROFS on a text host. */
 int host_write(struct host_root *r, const char *value, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* The same with bytes at an offset, as config space takes them. -EIO: not all of them were taken. */
+int host_write_at(struct host_root *r, const void *bytes, size_t len, size_t off, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
 
 /* While a recorder is set, everything that is read through r is remembered, also that it could not be read. Of a
  * config space that is the standard header and the dwords that were asked for. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Drivers and VF counts, on a root that reacts as the kernel would, and on one that does not. */
+/* Drivers, VF counts and ACS control, on a root that reacts as the kernel would, and on one that does not. */
 #include "act/fixture.h"
 
 #include <signal.h>
@@ -238,6 +238,105 @@ static void test_vf_write_refused(void **state)
 	fx_done(&f);
 }
 
+/* ---- ACS control ------------------------------------------------------------------------------------- */
+
+#define ACS_AT 0x148 /* where the capability is; control is six bytes on */
+
+static void put_config(const struct fx *f, const uint8_t bytes[4096])
+{
+	char buf[512];
+	int fd = open(fx_path(f, buf, GPU_DIR "/config"), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, bytes, 4096), 4096);
+	assert_int_equal(close(fd), 0);
+}
+
+/* A port's config space: header, PCIe capability, and the ACS capability behind another one. */
+static void make_port(const struct fx *f, uint8_t bytes[4096], uint8_t cap, uint8_t ctl)
+{
+	static const uint8_t head[] = { 0x00, 0x10, 0x30, 0xc0, 0x06, 0x00, 0x10, 0x00, 0x00, 0x00, 0x04, 0x06, 0x00, 0x00, 0x01, 0x00 };
+	static const uint8_t pcie[] = { 0x10, 0x00, 0x62, 0x00 };
+	static const uint8_t first[] = { 0x03, 0x00, 0x81, 0x14 }; /* serial number, next 0x148 */
+	const uint8_t acs[] = { 0x0d, 0x00, 0x01, 0x00, cap, 0x00, ctl, 0x00 };
+
+	memset(bytes, 0, 4096);
+	memcpy(bytes, head, sizeof(head));
+	bytes[0x34] = 0x40;
+	memcpy(bytes + 0x40, pcie, sizeof(pcie));
+	memcpy(bytes + 0x100, first, sizeof(first));
+	memcpy(bytes + ACS_AT, acs, sizeof(acs));
+	put_config(f, bytes);
+}
+
+/* The file is these bytes, but for the control word. */
+static void assert_config(const struct fx *f, const uint8_t bytes[4096], uint8_t ctl)
+{
+	uint8_t now[4096];
+	char buf[512];
+	int fd = open(fx_path(f, buf, GPU_DIR "/config"), O_RDONLY);
+
+	assert_int_equal(read(fd, now, sizeof(now)), 4096);
+	assert_int_equal(close(fd), 0);
+	assert_int_equal(now[ACS_AT + 6], ctl);
+	now[ACS_AT + 6] = bytes[ACS_AT + 6];
+	assert_memory_equal(now, bytes, sizeof(now));
+}
+
+static void test_acs(void **state)
+{
+	struct error err = ERROR_INIT;
+	uint8_t bytes[4096];
+	uint16_t ctl = 0;
+	struct fx f;
+
+	(void)state;
+	fx_init(&f);
+	make_port(&f, bytes, 0x5f, 0x1f);
+	assert_int_equal(act_pci_acs(&f.pci, &ctl, bdf(FX_GPU), 0, 0, &err), 0);
+	assert_int_equal(ctl, 0x1f);
+	assert_config(&f, bytes, 0x1f);
+	assert_int_equal(act_pci_acs(&f.pci, &ctl, bdf(FX_GPU), 0x40, 0x02, &err), 0);
+	assert_int_equal(ctl, 0x5d);
+	assert_config(&f, bytes, 0x5d);
+	assert_int_equal(act_pci_acs(&f.pci, &ctl, bdf(FX_GPU), 0x02, 0x40, &err), 0); /* and back */
+	assert_config(&f, bytes, 0x1f);
+	fx_done(&f);
+}
+
+static void test_acs_refused(void **state)
+{
+	struct error err = ERROR_INIT;
+	uint8_t bytes[4096];
+	uint16_t ctl = 0;
+	char buf[512];
+	struct fx f;
+
+	(void)state;
+	fx_init(&f);
+	assert_fails(act_pci_acs(&f.pci, &ctl, bdf("0000:99:00.0"), 0, 0, &err), -ENODEV, &err, "0000:99:00.0");
+	err = ERROR_INIT;
+	assert_fails(act_pci_acs(&f.pci, &ctl, bdf(FX_GPU), 0, 0, &err), -EIO, &err, "cannot read the config space of " FX_GPU);
+	make_port(&f, bytes, 0x1f, 0x1d);
+	err = ERROR_INIT;
+	assert_fails(act_pci_acs(&f.pci, &ctl, bdf(FX_GPU), 0x40, 0, &err), -EIO, &err,
+		     "port " FX_GPU " has no DirectTrans (ACSCap 0x1f)");
+	assert_config(&f, bytes, 0x1d);
+	assert_int_equal(truncate(fx_path(&f, buf, GPU_DIR "/config"), 64), 0); /* what an ordinary user sees */
+	err = ERROR_INIT;
+	assert_fails(act_pci_acs(&f.pci, &ctl, bdf(FX_GPU), 0, 0, &err), -EIO, &err, "cannot read the ACS capability");
+	make_port(&f, bytes, 0x5f, 0x1d);
+	bytes[0x102] = 1, bytes[0x103] = 0; /* the list ends before it */
+	put_config(&f, bytes);
+	err = ERROR_INIT;
+	assert_fails(act_pci_acs(&f.pci, &ctl, bdf(FX_GPU), 0, 0, &err), -EIO, &err, "has no ACS capability");
+	memset(bytes, 0xff, sizeof(bytes));
+	put_config(&f, bytes);
+	err = ERROR_INIT;
+	assert_fails(act_pci_acs(&f.pci, &ctl, bdf(FX_GPU), 0, 0, &err), -EIO, &err, "reads as ff");
+	fx_done(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -251,6 +350,8 @@ int main(void)
 		cmocka_unit_test(test_vfs),
 		cmocka_unit_test(test_used_vfs_stay),
 		cmocka_unit_test(test_vf_write_refused),
+		cmocka_unit_test(test_acs),
+		cmocka_unit_test(test_acs_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* fake_act — a machine in memory behind struct act: drivers, overrides, VFs that come and go, domains.
+/* fake_act — a machine in memory behind struct act: drivers, overrides, VFs that come and go, ACS control, domains.
  *
  * It can fail or end the process at call k: before the effect, in the middle of it or after it. It lies in
  * shared memory, so that it outlives a child that "crashed". As the kernel does, it refuses to take a
@@ -23,6 +23,11 @@
 #define FAKE_DOMAINS 8
 #define FAKE_CRASH   77 /* exit status of a process that "crashed" */
 #define FAKE_VFS     8  /* total of each PF */
+#define FAKE_PORTS   2
+#define FAKE_PORT    "0000:17:01.0"
+#define FAKE_PORT_TB "0000:17:02.0"
+#define FAKE_DT      0x40
+#define FAKE_TB      0x02
 
 enum fake_fault { FAKE_NONE, FAKE_FAIL, FAKE_CRASHES };
 enum fake_when { FAKE_BEFORE, FAKE_HALF, FAKE_AFTER, FAKE_WHEN_MAX_ };
@@ -32,6 +37,12 @@ struct fake_fn {
 	bool              there;
 	int               pf; /* index of the PF of a VF; -1 */
 	struct act_driver d;
+};
+
+struct fake_port {
+	struct bdf bdf;
+	bool       gone, dead; /* from the bus; reads as ff */
+	uint16_t   ctl, stuck; /* stuck: bits that take no write, which shows when they are read back */
 };
 
 struct fake_domain {
@@ -45,6 +56,7 @@ struct fake {
 	pthread_cond_t     cond;
 	struct fake_fn     fn[FAKE_FNS];
 	size_t             nfns;
+	struct fake_port   port[FAKE_PORTS];
 	struct fake_domain domain[FAKE_DOMAINS];
 	bool               vfio;
 	unsigned           calls, violations;
@@ -298,6 +310,42 @@ static inline int fake_driver_set(void *self, struct bdf bdf, const struct act_d
 	return fake_leave(f, r);
 }
 
+/* Looking is the call "acs", also where what is wanted is so already; writing is "acs_set". */
+static inline int fake_acs(void *self, uint16_t *ret, struct bdf bdf, uint16_t set, uint16_t clear, struct error *err)
+{
+	struct fake *f = fake_enter(self, "acs");
+	struct fake_port none = { 0 }, *p = &none;
+	char text[BDF_TEXT_MAX];
+	uint16_t want;
+	bool writes;
+	int r;
+
+	assert(((set | clear) & ~(FAKE_DT | FAKE_TB)) == 0 && !(set & clear));
+	for (size_t i = 0; i < FAKE_PORTS; i++)
+		if (bdf_eq(f->port[i].bdf, bdf) && !f->port[i].gone)
+			p = &f->port[i];
+	want = (uint16_t)((p->ctl | set) & ~clear);
+	writes = want != p->ctl && !p->dead && p != &none;
+	if (writes)
+		(void)snprintf(f->last, sizeof(f->last), "acs_set");
+	r = fake_point(f, writes ? FAKE_BEFORE : f->when, err);
+	if (r == 0 && p == &none)
+		r = error_set(err, -ENODEV, "this host has no such function");
+	if (r == 0 && p->dead)
+		r = error_set(err, -EIO, "port %s reads as ff", bdf_text(text, bdf));
+	if (r == 0 && writes) {
+		p->ctl = (uint16_t)((want & ~p->stuck) | (p->ctl & p->stuck));
+		r = fake_point(f, FAKE_HALF, err);
+	}
+	if (r == 0 && p->ctl != want)
+		r = error_set(err, -EIO, "port %s: ACS control is 0x%02x after 0x%02x", bdf_text(text, bdf), p->ctl, want);
+	if (r == 0)
+		r = writes ? fake_point(f, FAKE_AFTER, err) : 0;
+	if (r == 0)
+		*ret = p->ctl;
+	return fake_leave(f, r);
+}
+
 static inline struct fake_domain *fake_domain_find(struct fake *f, const char *name)
 {
 	for (size_t i = 0; i < FAKE_DOMAINS; i++)
@@ -386,6 +434,7 @@ static inline struct act fake_act(struct fake *f)
 		.vf_count_set = fake_vf_count_set,
 		.driver = fake_driver,
 		.driver_set = fake_driver_set,
+		.acs = fake_acs,
 		.domain = fake_domain,
 		.domain_start = fake_domain_start,
 		.domain_stop = fake_domain_stop,
@@ -413,7 +462,8 @@ static inline void fake_reset_lock(struct fake *f)
 	(void)pthread_cond_init(&f->cond, NULL);
 }
 
-/* Two GPUs, one with a companion, and two NIC PFs with FAKE_VFS VFs each, none of them there. */
+/* Two GPUs, one with a companion, two NIC PFs with FAKE_VFS VFs each, none of them there; and the ports above the
+ * first PF, the second of which blocks translated requests. */
 static inline struct fake *fake_new(void)
 {
 	struct fake *f = mmap(NULL, sizeof(*f), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -422,6 +472,10 @@ static inline struct fake *fake_new(void)
 	if (f == MAP_FAILED)
 		abort();
 	fake_reset_lock(f);
+	f->port[0] = (struct fake_port){ .ctl = 0x1d };
+	f->port[1] = (struct fake_port){ .ctl = 0x1f };
+	if (!bdf_parse(&f->port[0].bdf, FAKE_PORT) || !bdf_parse(&f->port[1].bdf, FAKE_PORT_TB))
+		abort();
 	fake_add(f, "0000:19:00.0", "nvidia", -1);
 	fake_add(f, "0000:19:00.1", "snd_hda_intel", -1);
 	fake_add(f, "0000:3b:00.0", "", -1);
@@ -456,11 +510,31 @@ static inline char *fake_text(struct fake *f)
 		if (f->fn[i].there)
 			sbuf_addf(&b, "%s %s/%s\n", bdf_text(text, f->fn[i].bdf), f->fn[i].d.driver,
 				  f->fn[i].d.override);
+	for (size_t i = 0; i < FAKE_PORTS; i++)
+		sbuf_addf(&b, "%s acs %02x\n", bdf_text(text, f->port[i].bdf), f->port[i].ctl);
 	for (size_t i = 0; i < FAKE_DOMAINS; i++)
 		if (f->domain[i].name[0])
 			sbuf_addf(&b, "domain %s %d\n", f->domain[i].name, (int)f->domain[i].state);
 	(void)pthread_mutex_unlock(&f->lock);
 	return sbuf_steal(&b);
+}
+
+/* Behind velad's back. */
+static inline void fake_port_is(struct fake *f, size_t i, uint16_t ctl)
+{
+	(void)pthread_mutex_lock(&f->lock);
+	f->port[i].ctl = ctl;
+	(void)pthread_mutex_unlock(&f->lock);
+}
+
+static inline uint16_t fake_port_ctl(struct fake *f, size_t i)
+{
+	uint16_t ctl;
+
+	(void)pthread_mutex_lock(&f->lock);
+	ctl = f->port[i].ctl;
+	(void)pthread_mutex_unlock(&f->lock);
+	return ctl;
 }
 
 static inline void fake_domain_is(struct fake *f, const char *name, enum act_domain state)
