@@ -17,6 +17,8 @@
 struct work {
 	struct plan_acs   *plan;
 	const struct topo *t;
+	const uint16_t    *base; /* by node, where it starts from */
+	bool               hypothetical; /* base is not what is there: what stands in the way is said of what is */
 	uint16_t          *ctl;  /* by node, as planned so far */
 	uint16_t          *kept; /* the same before the pair in hand */
 };
@@ -145,18 +147,22 @@ static int judge(struct work *w, struct plan_acs_pair *p, uint32_t nic, uint32_t
 {
 	struct topo_gdr now, then;
 	const struct topo_route *worst;
+	bool direct;
 
 	topo_gdr(&now, w->t, NULL, nic, gpu);
 	solve(w, &then, nic, gpu);
-	worst = &then.part[then.worst];
 	p->path = topo_path(w->t, nic, gpu);
 	p->ats = then.ats;
 	p->now = now.part[now.worst].verdict;
+	if (then.part[then.worst].verdict != TOPO_DIRECT && w->hypothetical)
+		then = now;
+	direct = then.part[then.worst].verdict == TOPO_DIRECT;
+	worst = &then.part[then.worst];
 	p->then = worst->verdict;
 	p->rule = worst->rule;
 	p->port = worst->decided == TOPO_NONE ? BDF_NONE : topo_at(w->t, worst->decided)->fn->bdf;
 	p->why = p->fix = "";
-	if (p->then == TOPO_DIRECT) {
+	if (direct) {
 		p->state = p->now == TOPO_DIRECT ? PLAN_ACS_DIRECT : PLAN_ACS_PLANNED;
 		return 0;
 	}
@@ -165,6 +171,12 @@ static int judge(struct work *w, struct plan_acs_pair *p, uint32_t nic, uint32_t
 }
 
 /* ---- the writes ---------------------------------------------------------------------------------------- */
+
+/* Direct Translated P2P is only ever set, Translation Blocking only ever cleared. */
+static uint16_t written(uint16_t now, uint16_t planned)
+{
+	return (uint16_t)((now | (planned & TOPO_ACS_DT)) & (planned | ~TOPO_ACS_TB));
+}
 
 static int collect(struct work *w)
 {
@@ -175,8 +187,9 @@ static int collect(struct work *w)
 		const struct topo_node *node = topo_at(w->t, i);
 		const struct pcicap_acs *acs = &node->fn->facts->cap.acs;
 
-		if (w->ctl[i] != acs->ctl)
-			p->write[p->nwrites++] = (struct plan_acs_write){ node->fn->bdf, acs->cap, acs->ctl, w->ctl[i] };
+		if (w->ctl[i] != w->base[i])
+			p->write[p->nwrites++] = (struct plan_acs_write){ node->fn->bdf, acs->cap, acs->ctl,
+									  written(acs->ctl, w->ctl[i]) };
 	}
 	return p->write ? 0 : -ENOMEM;
 }
@@ -267,22 +280,49 @@ static int plan_pairs(struct work *w, const struct plan_acs_want *want, size_t n
 	return r;
 }
 
-int plan_acs_make(struct plan_acs **ret, const struct topo *t, const struct plan_acs_want *want, size_t n,
-		  struct error *err)
+/* The control words as they are, by node; NULL: no memory. */
+static uint16_t *read_words(const struct topo *t, struct arena *arena)
+{
+	uint16_t *ctl = arena_array(arena, topo_count(t), sizeof(*ctl));
+
+	for (uint32_t i = 0; ctl && i < topo_count(t); i++)
+		ctl[i] = topo_at(t, i)->fn->facts->cap.acs.ctl;
+	return ctl;
+}
+
+uint16_t *plan_acs_base(const struct topo *t, const struct plan_acs_held *held, size_t n, struct arena *arena)
+{
+	uint16_t *ctl = read_words(t, arena);
+
+	for (uint32_t i = 0; ctl && i < topo_count(t); i++)
+		if (topo_at(t, i)->fn->facts->cap.acs.cap & TOPO_ACS_DT)
+			ctl[i] &= (uint16_t)~TOPO_ACS_DT;
+	for (size_t i = 0; ctl && i < n; i++) {
+		uint32_t at = topo_find(t, held[i].port);
+
+		if (at != TOPO_NONE)
+			ctl[at] |= held[i].was & TOPO_ACS_TB;
+	}
+	return ctl;
+}
+
+int plan_acs_make(struct plan_acs **ret, const struct topo *t, const uint16_t *base, const struct plan_acs_want *want,
+		  size_t n, struct error *err)
 {
 	auto_(plan_acs_free) struct plan_acs *p = calloc(1, sizeof(*p));
-	struct work w = { .plan = p, .t = t };
+	struct work w = { .plan = p, .t = t, .base = base, .hypothetical = base };
 	int r = p ? 0 : -ENOMEM;
 
 	if (r == 0) {
-		w.ctl = arena_array(&p->arena, topo_count(t), sizeof(*w.ctl));
+		w.ctl = read_words(t, &p->arena);
 		w.kept = arena_array(&p->arena, topo_count(t), sizeof(*w.kept));
-		r = w.ctl && w.kept ? 0 : -ENOMEM;
+		w.base = base ? base : read_words(t, &p->arena);
+		r = w.ctl && w.kept && w.base ? 0 : -ENOMEM;
 	}
-	for (uint32_t i = 0; r == 0 && i < topo_count(t); i++)
-		w.ctl[i] = topo_at(t, i)->fn->facts->cap.acs.ctl;
-	if (r == 0)
+	if (r == 0) {
+		memcpy(w.ctl, w.base, topo_count(t) * sizeof(*w.ctl));
 		r = plan_pairs(&w, want, n, err);
+	}
 	if (r == 0)
 		r = collect(&w);
 	if (r == 0)
@@ -338,7 +378,7 @@ int plan_acs_all(struct plan_acs **ret, const struct topo *t, struct error *err)
 	size_t n;
 	int r = plan_acs_wants(&want, &n, t, &arena);
 
-	r = r < 0 ? error_set(err, r, "no memory for an ACS plan") : plan_acs_make(ret, t, want, n, err);
+	r = r < 0 ? error_set(err, r, "no memory for an ACS plan") : plan_acs_make(ret, t, NULL, want, n, err);
 	arena_done(&arena);
 	return r;
 }

@@ -38,7 +38,7 @@ struct plan_acs_pair {
 
 struct plan_acs_write {
 	struct bdf port;
-	uint16_t   cap, from, to; /* ACS capability and control words */
+	uint16_t   cap, from, to; /* ACS capability and control words; from: as it is */
 };
 
 struct plan_acs {
@@ -51,9 +51,21 @@ struct plan_acs {
 	const char            *warning; /* about boot, for this host's kernel; "" */
 };
 
-/* -ENOENT: there is no such function; -EINVAL: it is none of the kind. */
-int plan_acs_make(struct plan_acs **ret, const struct topo *t, const struct plan_acs_want *want, size_t n,
-		  struct error *err);
+/* base: ACS control words by node that the writes start from; NULL: those read. What a write takes away from base
+ * it takes away from the word that is there, and so on: with a base that lacks bits which are set, a write from
+ * and to the same word says that the wanted routes need the port as it is.
+ * -ENOENT: there is no such function; -EINVAL: it is none of the kind. */
+int plan_acs_make(struct plan_acs **ret, const struct topo *t, const uint16_t *base, const struct plan_acs_want *want,
+		  size_t n, struct error *err);
+/* A port that instances hold, with what Direct Translated P2P and Translation Blocking were before them. */
+struct plan_acs_held {
+	struct bdf port;
+	uint16_t   was;
+};
+
+/* A base in which nothing is as wanted yet: no port has Direct Translated P2P, and what instances cleared is set. So
+ * the writes name every port that a route needs, also one that somebody else has set already. NULL: no memory. */
+uint16_t *plan_acs_base(const struct topo *t, const struct plan_acs_held *held, size_t n, struct arena *arena);
 /* What an operator would want without saying more: each GPU with every NIC, or data-direct function of one, below
  * a common switch; a GPU that has none, with the nearest. The array is in the arena. */
 int plan_acs_wants(struct plan_acs_want **ret, size_t *n, const struct topo *t, struct arena *arena);
