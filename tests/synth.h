@@ -20,7 +20,8 @@ static inline uint32_t synth_random(uint64_t *seed, uint32_t below)
 	return (uint32_t)(*seed >> 33) % below;
 }
 
-/* Config space: header, PCIe capability of the given type, SR-IOV where total > 0. */
+/* Config space: header, PCIe capability of the given type, SR-IOV where total > 0; of ports (types 4 and 6) ACS as Linux
+ * sets it: without it the IOMMU groups would not be apart. */
 static inline void synth_config(struct sbuf *out, const char *dir, unsigned header, unsigned type, unsigned total,
 				unsigned num)
 {
@@ -29,6 +30,8 @@ static inline void synth_config(struct sbuf *out, const char *dir, unsigned head
 	sbuf_add(out, " 030: 00 00 00 00 60 00 00 00 00 00 00 00 00 00 00 00\n");
 	sbuf_addf(out, " 060: 10 00 %x2 00 00 00 00 10 00 00 00 00 05 01 00 00\n", type); /* FLR, 32 GT/s x16 */
 	sbuf_add(out, " 070: 00 00 05 01 00 00 00 00 00 00 00 00 00 00 00 00\n");
+	if (type == 4 || type == 6)
+		sbuf_add(out, " 100: 0d 00 01 00 1f 00 1d 00 00 00 00 00 00 00 00 00\n");
 	if (!total)
 		return;
 	sbuf_addf(out, " 100: 10 00 01 00 00 00 00 00 00 00 00 00 %02x 00 %02x 00\n", total, total);

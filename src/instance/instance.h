@@ -14,6 +14,7 @@
 struct arena;
 struct error;
 struct json_object;
+struct plan_acs_held;
 struct inst_manager; /* opaque */
 
 enum inst_state {
@@ -36,6 +37,7 @@ struct inst_env {
 	struct act  act;
 	void (*changed)(void *self); /* the machine changed: read it again. Called on a worker thread */
 	void       *self;
+	unsigned    keep_seconds; /* between looks at what running guests need kept; 0: only when told to */
 };
 
 /* Opens the store and queues the recovery of what an earlier daemon left: an instance found provisioning
@@ -56,6 +58,10 @@ int inst_taken(struct inst_manager *m, struct plan_taken **ret, size_t *n, struc
 	       struct error *err);
 /* A libvirt domain of ours changed by itself (guest powered off, destroyed behind our back). */
 void inst_domain_changed(struct inst_manager *m, const char *name, enum act_domain state);
+/* Ports whose ACS control instances hold, with what it was before, for the planner; in the arena. */
+int inst_acs_held(struct inst_manager *m, struct plan_acs_held **ret, size_t *n, struct arena *arena, struct error *err);
+/* The machine may have changed: look whether running guests still have what their plans set. */
+void inst_machine_changed(struct inst_manager *m);
 /* The generation counter of topologies survives restarts: stores and returns the next one. */
 int inst_generation_next(struct inst_manager *m, uint64_t *ret, struct error *err);
 

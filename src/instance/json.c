@@ -36,6 +36,26 @@ struct json_object *json_steps(const struct rows_step *step, size_t n, bool back
 	return json_finish(&all);
 }
 
+static void add_findings(struct json_out *o, const struct rows_finding *f, size_t n)
+{
+	json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_out one = json_out_new();
+		struct arena a = { 0 };
+
+		json_add_string(&one, "rule", f[i].rule);
+		json_add_string(&one, "device", f[i].device);
+		json_add_string(&one, "text", arena_printf(&a, "%s: %s", f[i].device, f[i].text));
+		json_add_time(&one, "first", f[i].first);
+		json_add_time(&one, "last", f[i].last);
+		json_add_int(&one, "times", f[i].times);
+		json_append_out(o, list, &one);
+		arena_done(&a);
+	}
+	json_add(o, "findings", list);
+}
+
 static void add_steps(struct json_out *o, json_object *steps)
 {
 	if (steps)
@@ -67,7 +87,7 @@ int json_plan_xml(char **ret, const char *plan, struct error *err)
 
 static int add_plan(struct json_out *o, const struct rows_instance *in, struct error *err)
 {
-	static const char *const keys[] = { "bundle", "generation" };
+	static const char *const keys[] = { "bundle", "generation", "notes" };
 	auto_(json_object_put) json_object *request = NULL, *plan = NULL;
 	int r;
 
@@ -80,15 +100,26 @@ static int add_plan(struct json_out *o, const struct rows_instance *in, struct e
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		json_object *v = NULL;
 
-		(void)json_object_object_get_ex(plan, keys[i], &v); /* stays null if it is not there */
-		json_add(o, keys[i], json_object_get(v));
+		/* those of older velads have no notes */
+		if (!json_object_object_get_ex(plan, keys[i], &v) && strcmp(keys[i], "notes") == 0)
+			json_add(o, keys[i], json_object_new_array());
+		else
+			json_add(o, keys[i], json_object_get(v));
 	}
 	return 0;
 }
 
-static int fill_instance(struct json_out *o, const struct rows_instance *in, const struct rows_step *step,
-			 size_t n, struct error *err)
+/* The parts of one instance, as the store has them. */
+struct parts {
+	struct rows_instance *in;
+	struct rows_step     *step;
+	struct rows_finding  *finding;
+	size_t                n, nfindings;
+};
+
+static int fill_instance(struct json_out *o, const struct parts *p, struct error *err)
 {
+	const struct rows_instance *in = p->in;
 	int r;
 
 	json_add_string(o, "name", in->name);
@@ -98,7 +129,8 @@ static int fill_instance(struct json_out *o, const struct rows_instance *in, con
 	json_add_time(o, "created", in->created);
 	r = add_plan(o, in, err);
 	json_add_uint(o, "operation", in->operation);
-	add_steps(o, json_steps(step, n, false));
+	add_steps(o, json_steps(p->step, p->n, false));
+	add_findings(o, p->finding, p->nfindings);
 	return r;
 }
 
@@ -121,21 +153,21 @@ static int finish(json_object **ret, struct json_out *o, int r, struct error *er
 static int instance_json(struct store_tx *tx, json_object **ret, const char *name, struct arena *arena,
 			 struct error *err)
 {
-	struct rows_instance *in = NULL;
-	struct rows_step *step = NULL;
+	struct parts p = { 0 };
 	struct json_out o;
-	size_t n = 0;
 	int r;
 
-	r = rows_instance_find(tx, &in, name, arena, err);
-	if (r == 0 && !in)
+	r = rows_instance_find(tx, &p.in, name, arena, err);
+	if (r == 0 && !p.in)
 		return error_set(err, -ENOENT, "there is no instance %s", name);
 	if (r == 0)
-		r = rows_steps(tx, &step, &n, name, arena, err);
+		r = rows_steps(tx, &p.step, &p.n, name, arena, err);
+	if (r == 0)
+		r = rows_findings(tx, &p.finding, &p.nfindings, name, arena, err);
 	if (r < 0)
 		return r;
 	o = json_out_new();
-	r = fill_instance(&o, in, step, n, err);
+	r = fill_instance(&o, &p, err);
 	return finish(ret, &o, r, err);
 }
 

@@ -43,7 +43,7 @@ int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, stru
 	(void)pthread_condattr_destroy(&attr);
 	m->env = *env;
 	m->env.store = NULL;
-	m->wake = m->look = true; /* for what an earlier daemon left, and what happened since */
+	m->work = WORKER_QUEUE | WORKER_KEEP | WORKER_LOOK; /* for what an earlier daemon left, and what happened since */
 	r = store_open(&m->store, env->store, err);
 	if (r == 0)
 		r = find_inherited(m, err);
@@ -171,7 +171,7 @@ int inst_create(struct inst_manager *m, uint64_t *ret_op, const struct plan_requ
 	if (r < 0)
 		return r;
 	*ret_op = in.operation;
-	worker_wake(m, false);
+	worker_wake(m, WORKER_QUEUE);
 	return 0;
 }
 
@@ -226,7 +226,7 @@ int inst_delete(struct inst_manager *m, uint64_t *ret_op, const char *name, stru
 	if (r < 0)
 		return r;
 	*ret_op = op;
-	worker_wake(m, false);
+	worker_wake(m, WORKER_QUEUE);
 	return 0;
 }
 
@@ -238,6 +238,15 @@ int inst_taken(struct inst_manager *m, struct plan_taken **ret, size_t *n, struc
 
 	r = store_begin(&tx, m->store, err);
 	return r < 0 ? r : rows_devices(tx, ret, n, arena, err);
+}
+
+int inst_acs_held(struct inst_manager *m, struct plan_acs_held **ret, size_t *n, struct arena *arena, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r;
+
+	r = store_begin(&tx, m->store, err);
+	return r < 0 ? r : rows_originals_acs(tx, ret, n, arena, err);
 }
 
 int inst_generation_next(struct inst_manager *m, uint64_t *ret, struct error *err)
@@ -324,5 +333,10 @@ bool manager_note_domain(struct inst_manager *m, const char *name, enum act_doma
 void inst_domain_changed(struct inst_manager *m, const char *name, enum act_domain state)
 {
 	if (manager_note_domain(m, name, state))
-		worker_wake(m, true);
+		worker_wake(m, WORKER_KEEP | WORKER_LOOK);
+}
+
+void inst_machine_changed(struct inst_manager *m)
+{
+	worker_wake(m, WORKER_KEEP);
 }

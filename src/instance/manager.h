@@ -18,16 +18,28 @@ struct inst_manager {
 	struct store   *store; /* owned; has its own lock */
 	struct inst_env env;   /* env.store is not kept */
 	uint64_t        inherited; /* operations up to this id are of an earlier daemon */
+	bool            keeping;   /* there is something to keep; the worker's */
 	pthread_t       thread;
 	bool            started;
 	pthread_mutex_t lock;
 	pthread_cond_t  cond;
-	bool            stop, wake, look; /* under lock, with cond */
+	bool            stop; /* under lock, with cond, like the next */
+	unsigned        work; /* WORKER_* */
 };
 
 int  worker_start(struct inst_manager *m, struct error *err);
 void worker_stop(struct inst_manager *m); /* waits for the running job */
-void worker_wake(struct inst_manager *m, bool look); /* look: compare all instances with their domains */
+
+enum {
+	WORKER_QUEUE = 1, /* an operation waits */
+	WORKER_KEEP = 2,  /* look whether running guests have what their plans set */
+	WORKER_LOOK = 4,  /* compare all instances with their domains */
+};
+void worker_wake(struct inst_manager *m, unsigned work);
+
+/* What guests that run lost of their plans' settings is set again; what cannot be makes the instance "degraded", until it
+ * can. On the worker only. */
+int keep_all(struct inst_manager *m, struct error *err);
 
 /* True if the state of the instance changed by it. */
 bool manager_note_domain(struct inst_manager *m, const char *name, enum act_domain state);

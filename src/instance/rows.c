@@ -7,9 +7,13 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/parse.h"
 #include "base/strtab.h"
 #include "instance/state.h"
 #include "instance/store.h"
+#include "plan/acs.h"
+
+#define STEP_COLUMNS "step.seq, step.kind, step.target, step.was, step.wanted, step.state"
 
 static const char *const step_states[STEP_STATE_MAX_] = {
 	[STEP_PENDING] = "pending",
@@ -201,6 +205,7 @@ int rows_step_add(struct store_tx *tx, const char *name, const struct rows_step 
 			  err);
 }
 
+/* From a row that begins with STEP_COLUMNS. */
 static int read_step(struct rows_step *ret, struct sqlite3_stmt *q, struct arena *arena, struct error *err)
 {
 	int kind = plan_step_parse(store_text(q, 1));
@@ -220,7 +225,7 @@ static int read_step(struct rows_step *ret, struct sqlite3_stmt *q, struct arena
 	};
 	if (!ret->target || !ret->from || !ret->to)
 		return no_memory(err);
-	if ((kind == PLAN_STEP_VF_COUNT || kind == PLAN_STEP_BIND) && !bdf_parse(&ret->bdf, ret->target))
+	if ((kind == PLAN_STEP_VF_COUNT || kind == PLAN_STEP_BIND || kind == PLAN_STEP_ACS) && !bdf_parse(&ret->bdf, ret->target))
 		return error_set(err, -EBADMSG, "the store has a step %s of \"%s\", which is no BDF",
 				 store_text(q, 1), ret->target);
 	return 0;
@@ -236,8 +241,7 @@ int rows_steps(struct store_tx *tx, struct rows_step **ret, size_t *n, const cha
 
 	r = count(tx, &max, "SELECT count(*) FROM step WHERE instance = ?", ARGS(ARG_TEXT(name)), err);
 	if (r == 0)
-		r = store_query(tx, &q, "SELECT seq, kind, target, was, wanted, state FROM step"
-					" WHERE instance = ? ORDER BY seq",
+		r = store_query(tx, &q, "SELECT " STEP_COLUMNS " FROM step WHERE instance = ? ORDER BY seq",
 				ARGS(ARG_TEXT(name)), err);
 	if (r < 0)
 		return r;
@@ -283,6 +287,40 @@ int rows_step_shared(struct store_tx *tx, bool *ret, const char *name, const str
 	return r;
 }
 
+int rows_held(struct store_tx *tx, struct rows_held **ret, size_t *n, enum plan_step_kind kind, struct arena *arena,
+	      struct error *err)
+{
+#define HELD " FROM step JOIN instance ON instance.name = step.instance WHERE step.kind = ? AND step.state = 'done'" \
+	     " AND instance.state IN ('running', 'degraded')"
+	const struct store_arg *args = ARGS(ARG_TEXT(plan_step_text(kind)));
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	struct rows_held *held;
+	size_t max = 0, i = 0;
+	int r;
+
+	r = count(tx, &max, "SELECT count(*)" HELD, args, err);
+	if (r == 0)
+		r = store_query(tx, &q, "SELECT " STEP_COLUMNS ", step.instance, instance.state" HELD " ORDER BY step.instance, step.seq", args, err);
+	if (r < 0)
+		return r;
+	held = arena_array(arena, max, sizeof(*held));
+	if (!held)
+		return no_memory(err);
+	for (; i < max && (r = store_next(q, err)) > 0; i++) {
+		int bad = read_step(&held[i].step, q, arena, err);
+
+		if (bad < 0)
+			return bad;
+		held[i].instance = arena_strdup(arena, store_text(q, 6));
+		held[i].state = (enum inst_state)inst_state_parse(store_text(q, 7)); /* one of two */
+		if (!held[i].instance)
+			return no_memory(err);
+	}
+	*ret = held;
+	*n = i;
+	return r < 0 ? r : 0;
+}
+
 int rows_original_keep(struct store_tx *tx, const struct rows_step *s, const char *value, struct error *err)
 {
 	return store_exec(tx, "INSERT INTO original(kind, target, value) VALUES(?, ?, ?) ON CONFLICT DO NOTHING",
@@ -309,6 +347,35 @@ int rows_original_find(struct store_tx *tx, const char **ret, const struct rows_
 	}
 	*ret = value;
 	return 0;
+}
+
+int rows_originals_acs(struct store_tx *tx, struct plan_acs_held **ret, size_t *n, struct arena *arena, struct error *err)
+{
+	const char *kind = plan_step_text(PLAN_STEP_ACS);
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	struct plan_acs_held *held;
+	size_t max = 0, i = 0;
+	uint64_t was;
+	int r;
+
+	r = count(tx, &max, "SELECT count(*) FROM original WHERE kind = ?", ARGS(ARG_TEXT(kind)), err);
+	if (r == 0)
+		r = store_query(tx, &q, "SELECT target, value FROM original WHERE kind = ? ORDER BY target",
+				ARGS(ARG_TEXT(kind)), err);
+	if (r < 0)
+		return r;
+	held = arena_array(arena, max, sizeof(*held));
+	if (!held)
+		return no_memory(err);
+	for (; i < max && (r = store_next(q, err)) > 0; i++) {
+		if (!bdf_parse(&held[i].port, store_text(q, 0)) || parse_uint(&was, store_text(q, 1), 16, UINT16_MAX) < 0)
+			return error_set(err, -EBADMSG, "the store has \"%s\" as original ACS control of \"%s\"", store_text(q, 1),
+					 store_text(q, 0));
+		held[i].was = (uint16_t)was;
+	}
+	*ret = held;
+	*n = i;
+	return r < 0 ? r : 0;
 }
 
 int rows_original_drop(struct store_tx *tx, const struct rows_step *s, struct error *err)

@@ -12,6 +12,7 @@
 
 struct arena;
 struct error;
+struct plan_acs_held;
 struct store_tx;
 
 enum step_state { STEP_PENDING, STEP_BEGUN, STEP_DONE, STEP_REVERTED, STEP_FAILED, STEP_STATE_MAX_ };
@@ -48,6 +49,19 @@ int rows_devices_drop(struct store_tx *tx, const char *name, struct error *err);
 int rows_devices(struct store_tx *tx, struct plan_taken **ret, size_t *n, struct arena *arena,
 		 struct error *err);
 
+/* What velad saw of an instance that runs. */
+struct rows_finding {
+	const char *rule, *device, *text;
+	int64_t     first, last; /* seconds since 1970 */
+	int64_t     times;
+};
+
+/* Once more, if it is there. */
+int rows_finding_add(struct store_tx *tx, const char *name, const struct rows_finding *f, struct error *err);
+int rows_finding_drop(struct store_tx *tx, const char *name, const char *rule, struct error *err); /* of every device */
+int rows_findings(struct store_tx *tx, struct rows_finding **ret, size_t *n, const char *name, struct arena *arena,
+		  struct error *err);
+
 int rows_step_add(struct store_tx *tx, const char *name, const struct rows_step *s, struct error *err);
 int rows_steps(struct store_tx *tx, struct rows_step **ret, size_t *n, const char *name,
 	       struct arena *arena, struct error *err);
@@ -58,7 +72,18 @@ int rows_step_set(struct store_tx *tx, const char *name, int64_t seq, enum step_
 int rows_step_shared(struct store_tx *tx, bool *ret, const char *name, const struct rows_step *s,
 		     struct error *err);
 
+/* Steps that are done, of one kind, of instances whose guests run; by instance. */
+struct rows_held {
+	const char      *instance;
+	enum inst_state  state; /* of the instance */
+	struct rows_step step;
+};
+int rows_held(struct store_tx *tx, struct rows_held **ret, size_t *n, enum plan_step_kind kind, struct arena *arena,
+	      struct error *err);
+
 int rows_original_keep(struct store_tx *tx, const struct rows_step *s, const char *value, struct error *err);
 int rows_original_find(struct store_tx *tx, const char **ret, const struct rows_step *s,
 		       struct arena *arena, struct error *err);
+/* Ports that instances hold, and what they were before. */
+int rows_originals_acs(struct store_tx *tx, struct plan_acs_held **ret, size_t *n, struct arena *arena, struct error *err);
 int rows_original_drop(struct store_tx *tx, const struct rows_step *s, struct error *err);

@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <linux/pci_regs.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@
 #include "instance/store.h"
 
 #define VALUE_MAX (2 * ACT_DRIVER_MAX)
+#define ACS_OURS  (PCI_ACS_DT | PCI_ACS_TB)
 
 struct seen {
 	bool so;               /* already as the step wants it */
@@ -178,6 +180,56 @@ static int revert_bind(const struct steps *s, const struct rows_step *step, cons
 	return s->act.ops->driver_set(s->act.self, step->bdf, &want, err);
 }
 
+int steps_acs_read(struct steps_acs *ret, const struct rows_step *step, struct error *err)
+{
+	uint64_t to;
+
+	if (parse_uint(&to, step->to, 16, UINT16_MAX) < 0)
+		return error_set(err, -EINVAL, "\"%s\" is no ACS control word", step->to);
+	*ret = (struct steps_acs){ .set = to & PCI_ACS_DT, .clear = ~to & PCI_ACS_TB, .rest = (uint16_t)to & ~ACS_OURS };
+	return 0;
+}
+
+/* Value: the bits that are ours to change, and no others: the kernel may change those meanwhile. */
+static int probe_acs(const struct steps *s, struct seen *ret, const struct rows_step *step, struct error *err)
+{
+	struct steps_acs want;
+	uint16_t now;
+	int r = steps_acs_read(&want, step, err);
+
+	if (r == 0)
+		r = s->act.ops->acs(s->act.self, &now, step->bdf, 0, 0, err);
+	if (r < 0)
+		return r;
+	if ((now & ~ACS_OURS) != want.rest)
+		return error_set(err, -ESTALE, "its ACS control is 0x%02x, and was %s when the plan was made: isolation may differ; "
+				 "ask again", now, step->from);
+	ret->so = (now & want.set) == want.set && !(now & want.clear);
+	(void)snprintf(ret->value, sizeof(ret->value), "0x%02x", now & ACS_OURS);
+	return 0;
+}
+
+static int apply_acs(const struct steps *s, const struct rows_step *step, struct error *err)
+{
+	struct steps_acs want;
+	uint16_t now;
+	int r = steps_acs_read(&want, step, err);
+
+	return r < 0 ? r : s->act.ops->acs(s->act.self, &now, step->bdf, want.set, want.clear, err);
+}
+
+static int revert_acs(const struct steps *s, const struct rows_step *step, const char *original, struct error *err)
+{
+	uint64_t was;
+	uint16_t now;
+	int r;
+
+	if (parse_uint(&was, original, 16, UINT16_MAX) < 0)
+		return error_set(err, -EBADMSG, "the store has \"%.80s\" as its original ACS control", original);
+	r = s->act.ops->acs(s->act.self, &now, step->bdf, was & ACS_OURS, ~was & ACS_OURS, err);
+	return r == -ENODEV ? gone(s, step) : r;
+}
+
 static int probe_domain(const struct steps *s, struct seen *ret, const struct rows_step *step,
 			struct error *err)
 {
@@ -214,6 +266,7 @@ static const struct step_kind kinds[PLAN_STEP_MAX_] = {
 	[PLAN_STEP_VFIO]     = { probe_vfio,     apply_vfio,     NULL },
 	[PLAN_STEP_VF_COUNT] = { probe_vf_count, apply_vf_count, revert_vf_count },
 	[PLAN_STEP_BIND]     = { probe_bind,     apply_bind,     revert_bind },
+	[PLAN_STEP_ACS]      = { probe_acs,      apply_acs,      revert_acs },
 	[PLAN_STEP_DOMAIN]   = { probe_domain,   apply_domain,   revert_domain },
 };
 

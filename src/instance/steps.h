@@ -4,6 +4,7 @@
  * the step as "begun" and the original value of its target; after it "done". */
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "act/act.h"
 
@@ -19,6 +20,13 @@ struct steps {
 	struct rows_step *step;     /* in the plan's order; their states are kept up to date */
 	size_t            n;
 };
+
+/* What a step "acs" does to the control word of its port: Direct Translated P2P is only ever set, Translation Blocking
+ * only ever cleared, so that instances which share a port do not undo each other's. */
+struct steps_acs {
+	uint16_t set, clear, rest; /* rest: the other bits, as the plan saw them */
+};
+int steps_acs_read(struct steps_acs *ret, const struct rows_step *step, struct error *err);
 
 /* In order, until one fails. The text names step and target. */
 int steps_apply(const struct steps *s, struct error *err);

@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 
-#define SCHEMA_VERSION 1
 #define BUSY_TIMEOUT_MS 2000
 
 struct store_tx {
@@ -28,7 +27,7 @@ struct store {
 
 /* device and its primary key: a function belongs to at most one instance, whatever the code above does.
  * original: what a thing on the machine was before the first instance touched it. */
-static const char schema[] =
+static const char schema_1[] =
 	"CREATE TABLE meta(id INTEGER PRIMARY KEY CHECK (id = 1), generation INTEGER NOT NULL) STRICT;"
 	"INSERT INTO meta VALUES(1, 0);"
 	"CREATE TABLE operation(id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL,"
@@ -46,6 +45,17 @@ static const char schema[] =
 	"CREATE TABLE original(kind TEXT NOT NULL, target TEXT NOT NULL, value TEXT NOT NULL,"
 	" PRIMARY KEY(kind, target)) STRICT;"
 	"PRAGMA user_version = 1;";
+
+/* 2: finding, what velad saw of running instances; and steps "acs". */
+static const char schema_2[] =
+	"CREATE TABLE finding(instance TEXT NOT NULL REFERENCES instance(name) ON DELETE CASCADE, rule TEXT NOT NULL,"
+	" device TEXT NOT NULL, text TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,"
+	" times INTEGER NOT NULL, PRIMARY KEY(instance, rule, device)) STRICT;"
+	"PRAGMA user_version = 2;";
+
+static const char *const schemas[] = { schema_1, schema_2 }; /* [n] makes version n + 1 of version n */
+
+#define SCHEMA_VERSION ((int)ARRAY_SIZE(schemas))
 
 /* Never -ENOSPC or the like: at the API edge those mean that the host has no room for a guest. */
 static int sql_error(sqlite3 *db, const char *path, struct error *err)
@@ -250,23 +260,29 @@ static int configure(struct store *s, struct error *err)
 	return 0;
 }
 
-static int make_schema(struct store *s, struct error *err)
+static int check_empty(struct store *s, struct error *err)
 {
-	auto_(store_end) struct store_tx *tx = NULL;
 	char first[64];
-	int r;
-
-	r = ask(s, first, sizeof(first), "SELECT name FROM sqlite_schema LIMIT 1", err);
+	int r = ask(s, first, sizeof(first), "SELECT name FROM sqlite_schema LIMIT 1", err);
 	if (r < 0)
 		return r;
 	if (first[0])
 		return error_set(err, -EBADMSG, "%s is not a store of velad: it has a table \"%s\" and no version",
 				 s->path, first);
-	r = store_begin(&tx, s, err);
+	return 0;
+}
+
+/* From an older version to this one, whole or not at all. */
+static int upgrade(struct store *s, int version, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r = store_begin(&tx, s, err);
+
 	if (r < 0)
 		return r;
-	if (sqlite3_exec(s->db, schema, NULL, NULL, NULL) != SQLITE_OK)
-		return tx_error(tx, err);
+	for (; version < SCHEMA_VERSION; version++)
+		if (sqlite3_exec(s->db, schemas[version], NULL, NULL, NULL) != SQLITE_OK)
+			return tx_error(tx, err);
 	return store_commit(tx, err);
 }
 
@@ -280,12 +296,14 @@ static int check_version(struct store *s, struct error *err)
 		return r;
 	version = atoi(text); /* a 32-bit number printed by SQLite */
 	if (version == 0)
-		return make_schema(s, err);
-	if (version != SCHEMA_VERSION)
+		r = check_empty(s, err);
+	if (r < 0)
+		return r;
+	if (version < 0 || version > SCHEMA_VERSION)
 		return error_set(err, -EPROTONOSUPPORT,
 				 "the store %s has version %d and this velad knows only %d; run the newer velad that made it",
 				 s->path, version, SCHEMA_VERSION);
-	return 0;
+	return version < SCHEMA_VERSION ? upgrade(s, version, err) : 0;
 }
 
 int store_open(struct store **ret, const char *path, struct error *err)

@@ -188,11 +188,14 @@ static int look(struct inst_manager *m, const char *name, struct error *err)
 	return r;
 }
 
-/* What libvirt told about a domain while its create ran was not noted (it was not "running" yet). */
-static void look_after_create(struct inst_manager *m, const struct job *j)
+/* A guest that starts resets its functions. And what libvirt told about a domain while its create ran was not noted (it
+ * was not "running" yet). */
+static void look_after(struct inst_manager *m, const struct job *j)
 {
 	struct error err = ERROR_INIT;
 
+	if (keep_all(m, &err) < 0)
+		log_warning("%s", err.text); /* it is tried again on the timer */
 	if (j->op->kind == OP_CREATE && j->in->state == INST_RUNNING && look(m, j->in->name, &err) < 0)
 		log_warning("instance %s: cannot look at its domain after create: %s", j->in->name, err.text);
 }
@@ -211,7 +214,7 @@ static int run_next(struct inst_manager *m, struct error *err)
 	if (r > 0 && j.in) {
 		r = run[j.op->kind](m, &j, err);
 		if (r == 0) {
-			look_after_create(m, &j);
+			look_after(m, &j);
 			r = 1;
 		}
 	}
@@ -253,49 +256,60 @@ static bool must_stop(struct inst_manager *m)
 	return stop;
 }
 
-/* Until there is work; no longer than `seconds` unless that is 0. Returns whether domains are to be looked at. */
-static bool wait_for_work(struct inst_manager *m, unsigned seconds)
+/* Until there is work, WORKER_*; no longer than `seconds` unless that is 0. */
+static unsigned wait_for_work(struct inst_manager *m, unsigned seconds)
 {
 	struct timespec until;
-	bool look;
+	unsigned work;
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &until); /* the clock of m->cond */
 	until.tv_sec += seconds;
 	(void)pthread_mutex_lock(&m->lock);
-	while (!m->stop && !m->wake) {
+	while (!m->stop && !m->work) {
 		if (seconds == 0)
 			(void)pthread_cond_wait(&m->cond, &m->lock);
 		else if (pthread_cond_timedwait(&m->cond, &m->lock, &until) == ETIMEDOUT)
-			break;
+			m->work |= WORKER_KEEP;
 	}
-	look = m->look;
-	m->wake = m->look = false;
+	work = m->work;
+	m->work = 0;
 	(void)pthread_mutex_unlock(&m->lock);
-	return look;
+	return work;
+}
+
+/* What is kept and seen beside operations; *work: what of it is still to be done. */
+static int look_round(struct inst_manager *m, unsigned *work, struct error *err)
+{
+	int r = *work & WORKER_KEEP ? keep_all(m, err) : 0;
+
+	if (r == 0)
+		*work &= ~(unsigned)WORKER_KEEP;
+	if (r == 0 && *work & WORKER_LOOK)
+		r = look_at_all(m, err);
+	if (r == 0)
+		*work = 0;
+	return r;
 }
 
 static void *worker_main(void *arg)
 {
 	struct inst_manager *m = arg;
-	unsigned delay = 0;
-	bool look = false;
+	unsigned retry = 0, work = 0;
 
 	for (;;) {
 		struct error err = ERROR_INIT;
 		int r = 1;
 
-		look |= wait_for_work(m, delay);
+		work |= wait_for_work(m, retry ? retry : m->keeping ? m->env.keep_seconds : 0);
 		while (r > 0 && !must_stop(m))
 			r = run_next(m, &err);
 		if (must_stop(m))
 			return NULL;
-		if (r == 0 && look) {
-			r = look_at_all(m, &err);
-			look = r < 0;
-		}
-		delay = r == 0 ? 0 : delay == 0 ? RETRY_SECONDS : delay < RETRY_SECONDS_MAX ? 2 * delay : delay;
-		if (delay)
-			log_err("%s; trying again in %u s", err.text, delay);
+		if (r == 0)
+			r = look_round(m, &work, &err);
+		retry = r == 0 ? 0 : retry == 0 ? RETRY_SECONDS : retry < RETRY_SECONDS_MAX ? 2 * retry : retry;
+		if (retry)
+			log_err("%s; trying again in %u s", err.text, retry);
 	}
 }
 
@@ -327,11 +341,10 @@ void worker_stop(struct inst_manager *m)
 	m->started = false;
 }
 
-void worker_wake(struct inst_manager *m, bool look)
+void worker_wake(struct inst_manager *m, unsigned work)
 {
 	(void)pthread_mutex_lock(&m->lock);
-	m->wake = true;
-	m->look |= look;
+	m->work |= work;
 	(void)pthread_cond_signal(&m->cond);
 	(void)pthread_mutex_unlock(&m->lock);
 }

@@ -237,15 +237,15 @@ int place_candidates(struct place *p, struct error *err)
 		return r;
 	check_required(p);
 	for (uint32_t g = 0; g < p->ngpus; g++) {
-		for (uint32_t n = 0; n < p->nnics; n++) {
-			enum topo_class c = topo_path(p->in->topo, p->gpu[g].node, p->nic[n].node);
-
-			p->path[g][n] = (uint8_t)c;
-			if (c < p->gpu[g].nearest)
-				p->gpu[g].nearest = c;
-		}
+		for (uint32_t n = 0; n < p->nnics; n++)
+			p->path[g][n] = (uint8_t)topo_path(p->in->topo, p->gpu[g].node, p->nic[n].node);
 		for (uint32_t h = 0; h < p->ngpus; h++)
 			p->gpu_path[g][h] = (uint8_t)topo_path(p->in->topo, p->gpu[g].node, p->gpu[h].node);
 	}
-	return 0;
+	r = place_gdr(p, err);
+	for (uint32_t g = 0; g < p->ngpus; g++)
+		for (uint32_t n = 0; n < p->nnics; n++)
+			if (p->path[g][n] < p->gpu[g].nearest)
+				p->gpu[g].nearest = (enum topo_class)p->path[g][n];
+	return r;
 }

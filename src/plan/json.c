@@ -22,19 +22,19 @@ static void add_reason_text(struct json_out *o, const struct plan_reason *r)
 	arena_done(&a);
 }
 
-json_object *plan_reasons_json(const struct plan *p)
+json_object *plan_reasons_json(const struct plan_reason *reason, size_t n)
 {
 	json_object *a = json_object_new_array();
 	struct json_out all = { .obj = a, .failed = !a };
 
-	for (size_t i = 0; i < p->nreasons; i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct json_out r = json_out_new();
 
-		json_add_string(&r, "rule", p->reason[i].rule);
-		json_add_string(&r, "device", p->reason[i].device);
-		json_add_string(&r, "observed", p->reason[i].observed);
-		json_add_string(&r, "needed", p->reason[i].needed);
-		add_reason_text(&r, &p->reason[i]);
+		json_add_string(&r, "rule", reason[i].rule);
+		json_add_string(&r, "device", reason[i].device);
+		json_add_string(&r, "observed", reason[i].observed);
+		json_add_string(&r, "needed", reason[i].needed);
+		add_reason_text(&r, &reason[i]);
 		json_append_out(&all, a, &r);
 	}
 	return json_finish(&all);
@@ -135,12 +135,13 @@ static void add_steps(struct json_out *o, const struct plan *p)
 json_object *plan_json(const struct plan *p)
 {
 	struct json_out o = json_out_new();
-	json_object *reasons = plan_reasons_json(p);
+	json_object *reasons = plan_reasons_json(p->reason, p->nreasons), *notes = plan_reasons_json(p->note, p->nnotes);
 
-	o.failed = o.failed || !reasons;
+	o.failed = o.failed || !reasons || !notes;
 	json_add_bool(&o, "fits", p->fits);
 	json_add_uint(&o, "generation", p->generation);
 	json_add(&o, "reasons", reasons);
+	json_add(&o, "notes", notes);
 	add_bundle(&o, p);
 	add_steps(&o, p);
 	json_add_string(&o, "domain_xml", p->domain_xml);

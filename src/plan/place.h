@@ -3,6 +3,7 @@
 /* plan/place — what the search for a bundle works on (room-private). */
 
 #include "host/inventory.h"
+#include "plan/acs.h"
 #include "plan/plan.h"
 
 #define PLACE_GPUS_MAX 64
@@ -11,6 +12,7 @@
 struct place_gpu {
 	uint32_t        node;    /* in the topology */
 	enum topo_class nearest; /* best class to any VF that is free; UNKNOWN if there is none */
+	const struct plan_acs_pair *barred; /* with its nearest NIC that will not do, for gdr; NULL: there is none */
 };
 
 /* One NIC port and the VFs it can still give, lowest index first. */
@@ -46,6 +48,9 @@ struct place {
 	uint8_t                  gpu_path[PLACE_GPUS_MAX][PLACE_GPUS_MAX];
 	struct place_choice      best;
 	bool                     found;
+	uint16_t                *acs_base; /* plan_acs_base(); in the plan's arena */
+	struct plan_acs         *candidates; /* owned: GPUs with NICs, if gdr is required */
+	struct plan_acs         *acs;        /* owned: the bundle's; NULL: no pairs, or gdr is off */
 	bool                     any_cells; /* memory and CPUs do not matter: to find out whether they are what is short */
 	uint64_t                 visits;
 };
@@ -55,6 +60,11 @@ int place_candidates(struct place *p, struct error *err);
 /* src/plan/vfs.c: VFs for the GPUs in c, none farther than max_path; false if there are not enough. The
  * result has the least possible worst path, then the least sharing of NICs; deterministic. */
 bool place_vfs(const struct place *p, struct place_choice *c);
+/* src/plan/gdr.c: pairs that cannot be direct get the path UNKNOWN, where direct is required. */
+int place_gdr(struct place *p, struct error *err);
+void place_barred(struct place *p, const struct plan_acs_pair *pair); /* gives the reason */
+/* src/plan/gdr.c: acs and notes of the bundle; reasons, where it must not be given. */
+int place_routes(struct place *p, struct error *err);
 /* src/plan/cells.c: NUMA cells of a choice with memory and vCPUs; false, with reasons where `say`. */
 bool place_cells(const struct place *p, const struct place_choice *c, struct plan_cell cells[HOST_NODES_MAX],
 		 size_t *ncells, bool say);

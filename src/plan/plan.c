@@ -16,6 +16,7 @@ static const char *const step_names[PLAN_STEP_MAX_] = {
 	[PLAN_STEP_VFIO] = "vfio",
 	[PLAN_STEP_VF_COUNT] = "vf-count",
 	[PLAN_STEP_BIND] = "bind",
+	[PLAN_STEP_ACS] = "acs",
 	[PLAN_STEP_DOMAIN] = "domain",
 };
 
@@ -123,7 +124,9 @@ static void say_far(struct place *p)
 		enum topo_class c = p->gpu[g].nearest;
 
 		near += c <= p->in->request->max_path;
-		if (c > p->in->request->max_path && c != TOPO_UNKNOWN)
+		if (p->gpu[g].barred && p->gpu[g].barred->path <= p->in->request->max_path && c > p->in->request->max_path)
+			place_barred(p, p->gpu[g].barred);
+		else if (c > p->in->request->max_path && c != TOPO_UNKNOWN)
 			place_reason(p->plan, "path.too-far", fn->bdf,
 				     arena_printf(&p->plan->arena, "a path of %s or nearer", max),
 				     "its nearest free VF is at %s", topo_class_text(c));
@@ -312,6 +315,20 @@ static int add_binds(struct place *p)
 	return r;
 }
 
+static int add_acs(struct place *p)
+{
+	struct plan *plan = p->plan;
+	int r = 0;
+
+	for (size_t i = 0; p->acs && i < p->acs->nwrites && r == 0; i++) {
+		const struct plan_acs_write *w = &p->acs->write[i];
+
+		r = add_step(plan, PLAN_STEP_ACS, w->port, NULL, arena_printf(&plan->arena, "0x%02x", w->from),
+			     arena_printf(&plan->arena, "0x%02x", w->to));
+	}
+	return r;
+}
+
 static int make_steps(struct place *p)
 {
 	const struct inventory *inv = topo_inventory(p->in->topo);
@@ -320,8 +337,8 @@ static int make_steps(struct place *p)
 	const char *name = *p->in->request->name ? p->in->request->name : "(unnamed)";
 	int r = 0;
 
-	plan->step = arena_array(&plan->arena, 2 + PLACE_NICS_MAX + plan->ngpus + plan->ncompanions + plan->nvfs,
-				 sizeof(*plan->step));
+	plan->step = arena_array(&plan->arena, 2 + PLACE_NICS_MAX + plan->ngpus + plan->ncompanions + plan->nvfs +
+					       (p->acs ? p->acs->nwrites : 0), sizeof(*plan->step));
 	if (!plan->step)
 		return -ENOMEM;
 	if (plan->ngpus + plan->nvfs)
@@ -335,15 +352,47 @@ static int make_steps(struct place *p)
 	if (r == 0)
 		r = add_binds(p);
 	if (r == 0)
+		r = add_acs(p);
+	if (r == 0)
 		r = add_step(plan, PLAN_STEP_DOMAIN, BDF_NONE, name, "absent", "running");
+	return r;
+}
+
+static struct place *place_free(struct place *p)
+{
+	if (p) {
+		plan_acs_free(p->candidates);
+		plan_acs_free(p->acs);
+		free(p);
+	}
+	return NULL;
+}
+AUTO_DEFINE(struct place *, place_free);
+
+/* The bundle that was found, unless its routes forbid it. */
+static int settle(struct place *p, struct error *err)
+{
+	struct plan *plan = p->plan;
+	int r;
+
+	plan->nreasons = 0; /* what was left out does not matter: others were chosen */
+	r = take(p);
+	if (r == 0)
+		r = place_routes(p, err);
+	plan->fits = r == 0 && plan->nreasons == 0;
+	if (plan->fits && (p->in->request->vfs || p->in->request->vfs_per_gpu))
+		say_traded(p);
+	if (plan->fits)
+		return make_steps(p);
+	plan->ngpus = plan->nvfs = plan->ncompanions = plan->ncells = plan->nnotes = 0;
 	return r;
 }
 
 int plan_make(struct plan **ret, const struct plan_input *in, struct error *err)
 {
 	auto_(plan_free) struct plan *plan = calloc(1, sizeof(*plan));
-	autofree struct place *p = calloc(1, sizeof(*p));
-	int r;
+	auto_(place_free) struct place *p = calloc(1, sizeof(*p));
+	int r = 0;
 
 	if (!plan || !p)
 		return error_set(err, -ENOMEM, "no memory for a plan");
@@ -359,17 +408,10 @@ int plan_make(struct plan **ret, const struct plan_input *in, struct error *err)
 		if (!p->found && p->ngpus >= in->request->gpus)
 			say_why(p);
 	}
-	if (p->found) {
-		plan->fits = true;
-		plan->nreasons = 0; /* what was left out does not matter: others were chosen */
-		if (in->request->vfs || in->request->vfs_per_gpu)
-			say_traded(p);
-		r = take(p);
-		if (r == 0)
-			r = make_steps(p);
-		if (r < 0)
-			return error_set(err, r, "no memory for a plan");
-	}
+	if (p->found)
+		r = settle(p, err);
+	if (r < 0)
+		return err->code ? r : error_set(err, r, "no memory for a plan");
 	*ret = steal(plan);
 	return 0;
 }

@@ -15,6 +15,7 @@
 
 struct error;
 struct json_object;
+struct plan_acs_held;
 
 /* The namespace of the metadata element that marks a libvirt domain as velad's: guest/ writes it, act/
  * looks for it before it touches a domain. */
@@ -35,6 +36,8 @@ struct plan_input {
 	const struct plan_request *request;
 	const struct plan_taken   *taken; /* devices that other instances have */
 	size_t                     ntaken;
+	const struct plan_acs_held *held; /* ports whose ACS control other instances have changed */
+	size_t                     nheld;
 	struct plan_policy         policy;
 };
 
@@ -61,6 +64,7 @@ enum plan_step_kind {
 	PLAN_STEP_VFIO,     /* "vfio":     module vfio-pci, absent -> loaded; target "vfio-pci" */
 	PLAN_STEP_VF_COUNT, /* "vf-count": VFs of a PF, n -> m; target the PF */
 	PLAN_STEP_BIND,     /* "bind":     driver of a function, x -> vfio-pci; target the function */
+	PLAN_STEP_ACS,      /* "acs":      ACS control of a port, "0x1d" -> "0x5d"; target the port */
 	PLAN_STEP_DOMAIN,   /* "domain":   libvirt domain, absent -> running; target its name */
 	PLAN_STEP_MAX_,
 };
@@ -90,6 +94,8 @@ struct plan {
 	bool                   fits; /* false: reasons say why; nothing below is set */
 	struct plan_reason     reason[PLAN_REASONS_MAX];
 	size_t                 nreasons;
+	struct plan_reason    *note; /* it fits, but this is not as it was preferred */
+	size_t                 nnotes;
 	struct bdf             gpu[PLAN_GPUS_MAX];      /* ascending */
 	int                    gpu_node[PLAN_GPUS_MAX]; /* NUMA node of each; -1 unknown */
 	size_t                 ngpus;
@@ -111,7 +117,7 @@ int plan_make(struct plan **ret, const struct plan_input *in, struct error *err)
 struct plan *plan_free(struct plan *p);
 AUTO_DEFINE(struct plan *, plan_free);
 
-/* "fits", "generation", "reasons", "bundle", "steps", "domain_xml"; NULL: no memory. */
+/* "fits", "generation", "reasons", "notes", "bundle", "steps", "domain_xml"; NULL: no memory. */
 struct json_object *plan_json(const struct plan *p);
 /* One sentence per reason, for problem documents and people; NULL: no memory. */
-struct json_object *plan_reasons_json(const struct plan *p);
+struct json_object *plan_reasons_json(const struct plan_reason *reason, size_t n);

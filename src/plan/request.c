@@ -9,13 +9,20 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/strtab.h"
 
 #define MIB (UINT64_C(1) << 20)
 
-/* Lists and the path class pass through raw JSON before they get their type. */
+static const char *const gdr_names[PLAN_GDR_MAX_] = {
+	[PLAN_GDR_OFF] = "off",
+	[PLAN_GDR_PREFERRED] = "preferred",
+	[PLAN_GDR_REQUIRED] = "required",
+};
+
+/* Lists, the path class and gdr pass through raw JSON before they get their type. */
 struct raw {
 	struct plan_request r;
-	char               *max_path;
+	char               *max_path, *gdr;
 	json_object        *require, *exclude;
 };
 
@@ -33,6 +40,7 @@ static const struct json_field request_fields[] = {
 	{ "vfs_per_gpu", JSON_UINT, offsetof(struct raw, r.vfs_per_gpu), .max = 8 },
 	{ "vfs", JSON_UINT, offsetof(struct raw, r.vfs), .max = PLAN_VFS_MAX },
 	{ "max_path", JSON_STRING, offsetof(struct raw, max_path), .min = 1, .max = 8 },
+	{ "gdr", JSON_STRING, offsetof(struct raw, gdr), .min = 1, .max = 16 },
 	{ "vcpus", JSON_UINT, offsetof(struct raw, r.vcpus), .min = 1, .max = 4096 },
 	{ "memory", JSON_SIZE, offsetof(struct raw, r.memory), .min = 64 * MIB, .max = MIB << 24 },
 	{ "numa_node", JSON_INT, offsetof(struct raw, r.numa_node), .min = -1, .max = 1023 },
@@ -84,6 +92,21 @@ static int check_path(const char *key, const char *path, struct error *err)
 	return 0;
 }
 
+static bool has_pairs(const struct plan_request *r)
+{
+	return r->gpus && (r->vfs || r->vfs_per_gpu);
+}
+
+static int read_gdr(struct plan_request *r, const char *text, struct error *err)
+{
+	int g = text ? strtab_find(gdr_names, PLAN_GDR_MAX_, text) : has_pairs(r) ? PLAN_GDR_PREFERRED : PLAN_GDR_OFF;
+
+	if (g < 0)
+		return error_set(err, -EINVAL, "request.gdr is \"%.20s\"; known are required, preferred, off", text);
+	r->gdr = (enum plan_gdr)g;
+	return 0;
+}
+
 /* Each value is right by itself; do they go together? */
 static int check_whole(const struct plan_request *r, struct error *err)
 {
@@ -96,6 +119,8 @@ static int check_whole(const struct plan_request *r, struct error *err)
 	if (r->vfs_per_gpu * r->gpus > PLAN_VFS_MAX)
 		return error_set(err, -EINVAL, "request wants %llu VFs, at most %d fit into one guest",
 				 (unsigned long long)(r->vfs_per_gpu * r->gpus), PLAN_VFS_MAX);
+	if (r->gdr == PLAN_GDR_REQUIRED && !has_pairs(r))
+		return error_set(err, -EINVAL, "request.gdr is required, which is between GPUs and VFs; ask for both, or leave it out");
 	if (r->memory % MIB)
 		return error_set(err, -EINVAL, "request.memory must be whole MiB, it is %llu bytes",
 				 (unsigned long long)r->memory);
@@ -121,6 +146,8 @@ static int read_raw(struct raw *raw, json_object *obj, struct error *err)
 					 "request.max_path is \"%.20s\"; known are PIX, PXB, PHB, NODE, SYS", raw->max_path);
 		r->max_path = (enum topo_class)c;
 	}
+	if (e == 0)
+		e = read_gdr(r, raw->gdr, err);
 	if (e == 0)
 		e = check_name(r->name, err);
 	if (e == 0)
@@ -193,6 +220,7 @@ json_object *plan_request_json(const struct plan_request *r)
 	json_add_uint(&o, "vfs_per_gpu", r->vfs_per_gpu);
 	json_add_uint(&o, "vfs", r->vfs);
 	json_add_string(&o, "max_path", topo_class_text(r->max_path));
+	json_add_string(&o, "gdr", strtab_text(gdr_names, PLAN_GDR_MAX_, (int)r->gdr));
 	json_add_uint(&o, "vcpus", r->vcpus);
 	json_add_uint(&o, "memory", r->memory);
 	json_add_int(&o, "numa_node", r->numa_node);

@@ -17,6 +17,14 @@ struct json_object;
 #define PLAN_LIST_MAX    64
 #define PLAN_NAME_MAX    40
 
+/* How much it matters that NIC and GPU reach each other below the root complex (GPUDirect RDMA). */
+enum plan_gdr {
+	PLAN_GDR_OFF,       /* not at all: no ACS steps */
+	PLAN_GDR_PREFERRED, /* where it can be had; notes say where not */
+	PLAN_GDR_REQUIRED,  /* or it does not fit */
+	PLAN_GDR_MAX_,
+};
+
 struct plan_request {
 	struct arena arena;       /* owns every string */
 	char        *name;        /* [a-z0-9][a-z0-9-]*, at most PLAN_NAME_MAX; "" in a dry run */
@@ -24,6 +32,7 @@ struct plan_request {
 	uint64_t     vfs_per_gpu; /* VFs for each GPU, on a NIC near it */
 	uint64_t     vfs;         /* or: VFs for the whole bundle; not both */
 	enum topo_class max_path; /* farthest GPU-VF path allowed; SYS by default */
+	enum plan_gdr gdr;        /* preferred by default if there are GPUs and VFs, else off */
 	uint64_t     vcpus;       /* at least 1 */
 	uint64_t     memory;      /* bytes, whole MiB */
 	int64_t      numa_node;   /* all GPUs on this node; -1 any */

@@ -45,6 +45,7 @@ static const struct option options[] = {
 	{ "vfs", 0, "N", NUMBER, CTL_REQUEST, 0, NULL, "vfs", "or: VFs for the guest as a whole" },
 	{ "max-path", 0, "CLASS", STRING, CTL_REQUEST, 0, NULL, "max_path",
 	  "farthest GPU-VF path: PIX PXB PHB NODE SYS (default)" },
+	{ "gdr", 0, "WANT", STRING, CTL_REQUEST, 0, NULL, "gdr", "direct NIC-GPU: required preferred (default) off" },
 	{ "vcpus", 0, "N", NUMBER, CTL_REQUEST, 0, NULL, "vcpus", "vCPUs (default 1)" },
 	{ "memory", 0, "SIZE", SIZE, CTL_REQUEST, 0, NULL, "memory", "memory, such as 512M (default) or 4G" },
 	{ "numa-node", 0, "N", INTEGER, CTL_REQUEST, 0, NULL, "numa_node", "all GPUs on this NUMA node" },

@@ -112,6 +112,18 @@ int ctl_bundle_write(struct ctl_out *out, json_object *bundle, bool planned, str
 	return 0;
 }
 
+bool ctl_reasons_write(struct ctl_out *out, const char *title, struct json_object *list)
+{
+	if (!ctl_doc_count(list))
+		return false;
+	sbuf_add(&out->text, title);
+	for (size_t i = 0; i < ctl_doc_count(list); i++) {
+		sbuf_add(&out->text, "  - ");
+		ctl_out_wrap(out, ctl_doc_text(json_object_array_get_idx(list, i), "text"), 4);
+	}
+	return true;
+}
+
 static void state_colour(struct libscols_line *line, const char *state)
 {
 	if (strcmp(state, "failed") == 0)

@@ -158,6 +158,26 @@ static void write_number(struct ctl_out *out, const char *name, json_object *doc
 		sbuf_addf(&out->text, "%-10s %" PRId64 "\n", name, v);
 }
 
+/* "2026-03-01T10:00:00Z  acs.lost  0000:22:02.0: ... (3 times)" */
+static bool write_findings(struct ctl_out *out, json_object *list)
+{
+	for (size_t i = 0; i < ctl_doc_count(list); i++) {
+		json_object *f = json_object_array_get_idx(list, i);
+		int64_t times = ctl_doc_int(f, "times", 1);
+		struct sbuf b = { 0 };
+
+		if (i == 0)
+			sbuf_add(&out->text, "seen while it runs:\n");
+		sbuf_addf(&b, "%s %s", ctl_doc_text(f, "last"), ctl_doc_text(f, "text"));
+		if (times > 1)
+			sbuf_addf(&b, " (%" PRId64 " times since %s)", times, ctl_doc_text(f, "first"));
+		sbuf_add(&out->text, "  - ");
+		ctl_out_wrap(out, b.text ? b.text : "", 4);
+		sbuf_done(&b);
+	}
+	return ctl_doc_count(list);
+}
+
 static int write_instance(struct ctl_out *out, json_object *in, struct error *err)
 {
 	json_object *boot = ctl_doc_get(ctl_doc_get(in, "request"), "boot");
@@ -178,6 +198,10 @@ static int write_instance(struct ctl_out *out, json_object *in, struct error *er
 	if (r < 0)
 		return r;
 	sbuf_add(&out->text, "\n");
+	if (ctl_reasons_write(out, "not as preferred:\n", ctl_doc_list(in, "notes")))
+		sbuf_add(&out->text, "\n");
+	if (write_findings(out, ctl_doc_list(in, "findings")))
+		sbuf_add(&out->text, "\n");
 	return ctl_steps_write(out, ctl_doc_list(in, "steps"), err);
 }
 

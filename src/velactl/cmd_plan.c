@@ -12,14 +12,6 @@
 #include "velactl/request.h"
 #include "velactl/source.h"
 
-static void write_reasons(struct ctl_out *out, json_object *reasons)
-{
-	for (size_t i = 0; i < ctl_doc_count(reasons); i++) {
-		sbuf_add(&out->text, "  - ");
-		ctl_out_wrap(out, ctl_doc_text(json_object_array_get_idx(reasons, i), "text"), 4);
-	}
-}
-
 static void write_summary(struct ctl_out *out, json_object *bundle)
 {
 	const char *worst = ctl_doc_text(bundle, "worst_path"), *gpu_path = ctl_doc_text(bundle, "gpu_path");
@@ -39,13 +31,14 @@ static int write_plan(struct ctl *c, json_object *plan, struct error *err)
 	int r;
 
 	if (!ctl_doc_bool(plan, "fits")) {
-		sbuf_add(&c->out.text, "does not fit:\n");
-		write_reasons(&c->out, ctl_doc_list(plan, "reasons"));
+		(void)ctl_reasons_write(&c->out, "does not fit:\n", ctl_doc_list(plan, "reasons"));
 		return 0;
 	}
 	write_summary(&c->out, ctl_doc_get(plan, "bundle"));
-	write_reasons(&c->out, ctl_doc_list(plan, "reasons"));
+	(void)ctl_reasons_write(&c->out, "", ctl_doc_list(plan, "reasons"));
 	sbuf_add(&c->out.text, "\n");
+	if (ctl_reasons_write(&c->out, "not as preferred:\n", ctl_doc_list(plan, "notes")))
+		sbuf_add(&c->out.text, "\n");
 	r = ctl_bundle_write(&c->out, ctl_doc_get(plan, "bundle"), /* planned= */ true, err);
 	if (r < 0)
 		return r;

@@ -100,6 +100,7 @@ static int number(struct current *c, struct topo *fresh, json_object *items, str
 		return 0;
 	}
 	history_log(generation, items);
+	inst_machine_changed(c->env.instances);
 	history_add(&c->history, generation, time(NULL), json_object_get(items));
 	return 0;
 }

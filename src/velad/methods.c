@@ -178,9 +178,13 @@ static int plan_now(struct manager *m, struct plan **ret, const struct plan_requ
 	};
 	struct plan_taken *taken = NULL;
 	struct arena arena = { 0 };
+	struct plan_acs_held *held = NULL;
 	int r = inst_taken(m->instances, &taken, &in.ntaken, &arena, err);
 
+	if (r == 0)
+		r = inst_acs_held(m->instances, &held, &in.nheld, &arena, err);
 	in.taken = taken;
+	in.held = held;
 	if (r == 0)
 		r = plan_make(ret, &in, err);
 	arena_done(&arena);
@@ -266,7 +270,7 @@ static int refuse(const struct plan *plan, struct api_response *res, struct erro
 	size_t n = plan->nreasons;
 	const struct plan_reason *last = n ? &plan->reason[n - 1] : NULL;
 
-	res->reasons = plan_reasons_json(plan);
+	res->reasons = plan_reasons_json(plan->reason, plan->nreasons);
 	return error_set(err, -ENOSPC, "the request does not fit on this host: %s%s%s; needed: %s",
 			 last ? last->device : "", last && *last->device ? ": " : "",
 			 last ? last->observed : "no bundle", last ? last->needed : "a smaller request");

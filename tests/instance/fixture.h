@@ -16,6 +16,7 @@ struct fx {
 	struct fake         *machine;
 	struct inst_manager *m; /* NULL: no daemon runs */
 	char                 dir[64], store[80];
+	unsigned             keep_seconds; /* as in inst_env */
 	unsigned             changed; /* calls of inst_env.changed; by the worker, read when it is idle */
 };
 
@@ -28,7 +29,7 @@ struct fx_want {
 	unsigned    first, nvfs;     /* VF indexes on it */
 };
 
-/* a and b share a PF and nothing else; c has the GPU of a. */
+/* a and b share a PF and the ports above it, and nothing else; c has the GPU of a. */
 static const struct fx_want fx_a = { "a", "0000:19:00.0", "0000:19:00.1", "0000:1a:00.0", 0, 2 };
 static const struct fx_want fx_b = { "b", "0000:3b:00.0", NULL, "0000:1a:00.0", 2, 1 };
 static const struct fx_want fx_c = { "c", "0000:19:00.0", NULL, NULL, 0, 0 };
@@ -40,7 +41,7 @@ static inline void fx_step(struct plan *p, enum plan_step_kind kind, const char 
 
 	*s = (struct plan_step){ .kind = kind, .bdf = BDF_NONE, .from = from, .to = to };
 	s->target = arena_strdup(&p->arena, target);
-	if (kind == PLAN_STEP_VF_COUNT || kind == PLAN_STEP_BIND)
+	if (kind == PLAN_STEP_VF_COUNT || kind == PLAN_STEP_BIND || kind == PLAN_STEP_ACS)
 		s->bdf = test_bdf(target);
 }
 
@@ -70,6 +71,10 @@ static inline void fx_steps(struct plan *p, const struct fx_want *w)
 		fx_step(p, PLAN_STEP_BIND, w->companion, "snd_hda_intel", "vfio-pci");
 	for (size_t i = 0; i < p->nvfs; i++)
 		fx_step(p, PLAN_STEP_BIND, bdf_text(text, p->vf[i].bdf), "(new)", "vfio-pci");
+	if (w->pf && w->gpu) {
+		fx_step(p, PLAN_STEP_ACS, FAKE_PORT, "0x1d", "0x5d");
+		fx_step(p, PLAN_STEP_ACS, FAKE_PORT_TB, "0x1f", "0x5d");
+	}
 	fx_step(p, PLAN_STEP_DOMAIN, w->name, "absent", "running");
 }
 
@@ -115,7 +120,8 @@ static inline void fx_changed(void *self)
 
 static inline void fx_open(struct fx *fx)
 {
-	struct inst_env env = { .store = fx->store, .act = fake_act(fx->machine), .changed = fx_changed, .self = fx };
+	struct inst_env env = { .store = fx->store, .act = fake_act(fx->machine), .changed = fx_changed, .self = fx,
+				.keep_seconds = fx->keep_seconds };
 	struct error err = ERROR_INIT;
 
 	assert_null(fx->m);

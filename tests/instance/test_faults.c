@@ -56,9 +56,11 @@ static bool create_fails_at(enum fake_when when, unsigned k)
 	fake_arm(f.fx.machine, FAKE_FAIL, when, k, false);
 	op = fx_create(&f.fx, &fx_a);
 	if (fx_wait(&f.fx, op)) {
-		/* the fault may still hit the look at the new guest, which nothing depends on */
+		/* the fault may still hit the looks at the new guest and its ports, which come again */
 		fx_await_call(&f.fx, "domain");
-		fx_expect_state(&f.fx, "a", "running");
+		fake_disarm(f.fx.machine);
+		inst_machine_changed(f.fx.m);
+		fx_await_state(&f.fx, "a", "running");
 		assert_true(fx_wait(&f.fx, fx_delete(&f.fx, "a")));
 		fx_expect_machine(&f.fx, f.before);
 		fired = false;

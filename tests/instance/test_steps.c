@@ -54,7 +54,7 @@ static void bench_add(struct bench *b, enum plan_step_kind kind, const char *tar
 	struct error err = ERROR_INIT;
 
 	*s = (struct rows_step){ (int64_t)b->steps.n++, kind, target, BDF_NONE, from, to, STEP_PENDING };
-	if (kind == PLAN_STEP_VF_COUNT || kind == PLAN_STEP_BIND)
+	if (kind == PLAN_STEP_VF_COUNT || kind == PLAN_STEP_BIND || kind == PLAN_STEP_ACS)
 		s->bdf = test_bdf(target);
 	assert_int_equal(store_begin(&tx, b->store, &err), 0);
 	assert_int_equal(rows_step_add(tx, "a", s, &err), 0);
@@ -323,6 +323,98 @@ static void vanished(void **state)
 	bench_done(&b);
 }
 
+#define PORT    FAKE_PORT
+#define PORT_TB FAKE_PORT_TB
+
+/* Of the control word only DT and TB are velad's: what else changes meanwhile stays. */
+static void acs_bits(void **state)
+{
+	struct bench b;
+
+	(void)state;
+	bench_new(&b);
+	bench_add(&b, PLAN_STEP_ACS, PORT, "0x1d", "0x5d");
+	bench_add(&b, PLAN_STEP_ACS, PORT_TB, "0x1f", "0x1d");
+	apply_all(&b);
+	assert_int_equal(fake_port_ctl(b.fx.machine, 0), 0x5d);
+	assert_int_equal(fake_port_ctl(b.fx.machine, 1), 0x1d); /* DT was not asked for */
+	assert_string_equal(stored(&b, "SELECT value FROM original WHERE target = '" PORT "'"), "0x00");
+	assert_string_equal(stored(&b, "SELECT value FROM original WHERE target = '" PORT_TB "'"), "0x02");
+	fake_port_is(b.fx.machine, 0, 0x7c);
+	revert_all(&b);
+	assert_int_equal(fake_port_ctl(b.fx.machine, 0), 0x3c);
+	assert_int_equal(fake_port_ctl(b.fx.machine, 1), 0x1f);
+	assert_string_equal(stored(&b, "SELECT count(*) FROM original"), "0");
+	bench_done(&b);
+}
+
+/* A port that is as wanted is held, not written; and stays so. */
+static void acs_already(void **state)
+{
+	struct bench b;
+
+	(void)state;
+	bench_new(&b);
+	fake_port_is(b.fx.machine, 0, 0x5d);
+	bench_add(&b, PLAN_STEP_ACS, PORT, "0x5d", "0x5d");
+	fake_break(b.fx.machine, "acs_set");
+	apply_all(&b);
+	fake_break(b.fx.machine, "");
+	assert_string_equal(stored(&b, "SELECT value FROM original WHERE target = '" PORT "'"), "0x40");
+	fake_port_is(b.fx.machine, 0, 0x1d); /* a reset */
+	revert_all(&b);
+	assert_int_equal(fake_port_ctl(b.fx.machine, 0), 0x5d);
+	bench_done(&b);
+}
+
+static void acs_refusals(void **state)
+{
+	struct bench b;
+
+	(void)state;
+	bench_new(&b);
+	bench_add(&b, PLAN_STEP_ACS, PORT, "0x1d", "0x5d");
+	fake_port_is(b.fx.machine, 0, 0x11); /* isolation is not what the plan was made with */
+	refused(&b, -ESTALE, "step acs " PORT ": its ACS control is 0x11, and was 0x1d");
+	fake_port_is(b.fx.machine, 0, 0x1d);
+	fake_break(b.fx.machine, "acs_set");
+	refused(&b, -EIO, "acs_set is broken");
+	fake_break(b.fx.machine, "");
+	b.fx.machine->port[0].stuck = FAKE_DT;
+	b.step[0].state = STEP_PENDING;
+	refused(&b, -EIO, "ACS control is 0x1d after 0x5d");
+	b.fx.machine->port[0].stuck = 0;
+	b.fx.machine->port[0].dead = true;
+	b.step[0].state = STEP_PENDING;
+	refused(&b, -EIO, "reads as ff");
+	b.fx.machine->port[0].dead = false;
+	fx_expect_machine(&b.fx, b.before);
+	bench_done(&b);
+}
+
+/* Gone from the bus is given back; there but dead is not, until it answers. */
+static void acs_gone(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct bench b;
+
+	(void)state;
+	bench_new(&b);
+	bench_add(&b, PLAN_STEP_ACS, PORT, "0x1d", "0x5d");
+	bench_add(&b, PLAN_STEP_ACS, PORT_TB, "0x1f", "0x5d");
+	apply_all(&b);
+	b.fx.machine->port[0].dead = true;
+	b.fx.machine->port[1].gone = true;
+	assert_int_equal(steps_revert(&b.steps, &err), -EIO);
+	assert_non_null(strstr(err.text, "step acs " PORT ": port " PORT " reads as ff"));
+	assert_string_equal(stored(&b, "SELECT group_concat(target) FROM original"), PORT);
+	b.fx.machine->port[0].dead = false;
+	revert_all(&b);
+	assert_int_equal(fake_port_ctl(b.fx.machine, 0), 0x1d);
+	assert_string_equal(stored(&b, "SELECT count(*) FROM original"), "0");
+	bench_done(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -335,6 +427,10 @@ int main(void)
 		cmocka_unit_test(revert_goes_on),
 		cmocka_unit_test(guest_that_stays),
 		cmocka_unit_test(vanished),
+		cmocka_unit_test(acs_bits),
+		cmocka_unit_test(acs_already),
+		cmocka_unit_test(acs_refusals),
+		cmocka_unit_test(acs_gone),
 	};
 
 	log_init((enum log_level)0); /* failures are what is tested here */

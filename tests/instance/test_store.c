@@ -99,7 +99,32 @@ static void commits_stay(void **state)
 	assert_int_equal(number(s, "SELECT count(*) FROM operation WHERE instance = 'a'"), 1);
 	assert_int_equal(number(s, "PRAGMA foreign_keys"), 1);
 	assert_int_equal(number(s, "PRAGMA synchronous"), 2);
-	assert_int_equal(number(s, "PRAGMA user_version"), 1);
+	assert_int_equal(number(s, "PRAGMA user_version"), 2);
+	(void)store_close(s);
+	fx_done(&fx);
+}
+
+/* A store of version 1 keeps what it has. */
+static void older_version(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store_tx *tx;
+	struct store *s;
+	uint64_t id = 0;
+	struct fx fx;
+
+	(void)state;
+	fx_new(&fx);
+	s = open_store(&fx);
+	tx = begin(s);
+	assert_int_equal(op_add(tx, &id, OP_CREATE, "a", 5, &err), 0);
+	commit(tx);
+	(void)store_close(s);
+	by_hand(&fx, "DROP TABLE finding; PRAGMA user_version = 1");
+	s = open_store(&fx);
+	assert_int_equal(number(s, "SELECT count(*) FROM operation WHERE instance = 'a'"), 1);
+	assert_int_equal(number(s, "SELECT count(*) FROM finding"), 0);
+	assert_int_equal(number(s, "PRAGMA user_version"), 2);
 	(void)store_close(s);
 	fx_done(&fx);
 }
@@ -176,8 +201,8 @@ static void foreign_files(void **state)
 	(void)state;
 	fx_new(&fx);
 	(void)store_close(open_store(&fx));
-	by_hand(&fx, "PRAGMA user_version = 2");
-	refused(&fx, -EPROTONOSUPPORT, "version 2 and this velad knows only 1");
+	by_hand(&fx, "PRAGMA user_version = 3");
+	refused(&fx, -EPROTONOSUPPORT, "version 3 and this velad knows only 2");
 	assert_int_equal(unlink(fx.store), 0);
 	by_hand(&fx, "CREATE TABLE shopping(item)");
 	refused(&fx, -EBADMSG, "shopping");
@@ -287,6 +312,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(commits_stay),
+		cmocka_unit_test(older_version),
 		cmocka_unit_test(one_owner),
 		cmocka_unit_test(operations_kept),
 		cmocka_unit_test(foreign_files),

@@ -17,6 +17,10 @@ static void refusals_name_the_key(void **state)
 		{ "{\"gpus\":16,\"vfs_per_gpu\":8}", "wants 128 VFs" },
 		{ "{\"max_path\":\"X\"}", "PIX, PXB, PHB, NODE, SYS" },
 		{ "{\"max_path\":\"pix\"}", "request.max_path is \"pix\"" },
+		{ "{\"gdr\":\"yes\"}", "request.gdr is \"yes\"; known are required, preferred, off" },
+		{ "{\"gdr\":\"\"}", "request.gdr" },
+		{ "{\"gdr\":\"required\"}", "request.gdr is required" },
+		{ "{\"gpus\":1,\"gdr\":\"required\"}", "request.gdr is required" },
 		{ "{\"vcpus\":0}", "request.vcpus" },
 		{ "{\"memory\":\"1M\"}", "request.memory" },
 		{ "{\"memory\":\"12Q\"}", "request.memory is not a size" },
@@ -59,13 +63,17 @@ static void defaults(void **state)
 	assert_true(r.vcpus == 1 && r.memory == 512u << 20 && r.gpus == 0 && r.numa_node == -1);
 	assert_int_equal(r.max_path, TOPO_SYS);
 	assert_string_equal(r.name, "");
+	assert_int_equal(r.gdr, PLAN_GDR_OFF);
+	plan_request_done(&r);
+	r = test_request("{\"gpus\":1,\"vfs\":1}");
+	assert_int_equal(r.gdr, PLAN_GDR_PREFERRED);
 	plan_request_done(&r);
 }
 
 static void round_trip(void **state)
 {
 	struct plan_request a = test_request(
-		"{\"name\":\"train-1\",\"gpus\":2,\"vfs_per_gpu\":1,\"max_path\":\"PIX\",\"vcpus\":4,\"memory\":\"2G\","
+		"{\"name\":\"train-1\",\"gpus\":2,\"vfs_per_gpu\":1,\"max_path\":\"PIX\",\"gdr\":\"required\",\"vcpus\":4,\"memory\":\"2G\","
 		"\"numa_node\":1,\"require\":[\"4c:00.0\"],\"exclude\":[\"0000:4d:00.0\"],"
 		"\"boot\":{\"kernel\":\"/k\",\"initrd\":\"/i\",\"cmdline\":\"a=\\\"b\\\"\",\"disk\":\"/d.qcow2\"}}");
 	json_object *ja = plan_request_json(&a), *jb;
@@ -75,6 +83,7 @@ static void round_trip(void **state)
 	jb = plan_request_json(&b);
 	assert_string_equal(json_object_to_json_string(ja), json_object_to_json_string(jb));
 	assert_string_equal(b.cmdline, "a=\"b\"");
+	assert_int_equal(b.gdr, PLAN_GDR_REQUIRED);
 	json_object_put(ja);
 	json_object_put(jb);
 	plan_request_done(&a);

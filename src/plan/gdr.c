@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The routes of a bundle: which GPU-NIC pairs can be direct, what has to be written for it, and whether anything
+ * reaches the bundle from outside, or it reaches anything, without an IOMMU in between. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "plan/place.h"
+#include "topo/isolation.h"
+
+static int no_memory(struct error *err)
+{
+	return error_set(err, -ENOMEM, "no memory for a plan");
+}
+
+static int make_base(struct place *p, struct error *err)
+{
+	if (!p->acs_base)
+		p->acs_base = plan_acs_base(p->in->topo, p->in->held, p->in->nheld, &p->plan->arena);
+	return p->acs_base ? 0 : no_memory(err);
+}
+
+static bool is_direct(const struct plan_acs_pair *pair)
+{
+	return pair->state == PLAN_ACS_DIRECT || pair->state == PLAN_ACS_PLANNED;
+}
+
+/* ---- candidates ----------------------------------------------------------------------------------------- */
+
+/* Pairs are independent of each other: no write for one takes anything from another (plan/acs.h). */
+int place_gdr(struct place *p, struct error *err)
+{
+	struct plan_acs_want *want;
+	struct arena arena = { 0 };
+	size_t n = 0;
+	int r;
+
+	if (p->in->request->gdr != PLAN_GDR_REQUIRED)
+		return 0;
+	want = arena_array(&arena, (size_t)p->ngpus * p->nnics, sizeof(*want));
+	for (uint32_t g = 0; want && g < p->ngpus; g++)
+		for (uint32_t k = 0; k < p->nnics; k++)
+			want[n++] = (struct plan_acs_want){ topo_at(p->in->topo, p->nic[k].node)->fn->bdf,
+							    topo_at(p->in->topo, p->gpu[g].node)->fn->bdf };
+	r = want ? make_base(p, err) : no_memory(err);
+	if (r == 0)
+		r = plan_acs_make(&p->candidates, p->in->topo, p->acs_base, want, n, err);
+	arena_done(&arena);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		const struct plan_acs_pair *pair = &p->candidates->pair[i];
+		struct place_gpu *gpu = &p->gpu[i / p->nnics];
+
+		if (is_direct(pair))
+			continue;
+		p->path[i / p->nnics][i % p->nnics] = TOPO_UNKNOWN;
+		if (!gpu->barred || pair->path < gpu->barred->path)
+			gpu->barred = pair;
+	}
+	return r;
+}
+
+/* ---- the bundle's pairs --------------------------------------------------------------------------------- */
+
+/* Of a VF that is not there yet, its PF: the same port, the same ATS. */
+static struct bdf nic_of(const struct plan_vf *vf)
+{
+	return vf->exists ? vf->bdf : vf->pf;
+}
+
+static enum topo_class path_between(const struct place *p, const struct plan_vf *vf, struct bdf gpu)
+{
+	return topo_path(p->in->topo, topo_find(p->in->topo, nic_of(vf)), topo_find(p->in->topo, gpu));
+}
+
+/* A GPU goes with its VFs; one that has none of its own, with those that are nearest to it. */
+static bool goes_with(const struct place *p, size_t vf, size_t gpu)
+{
+	const struct plan *plan = p->plan;
+	enum topo_class mine = path_between(p, &plan->vf[vf], plan->gpu[gpu]);
+
+	for (size_t v = 0; v < plan->nvfs; v++)
+		if (bdf_eq(plan->vf[v].gpu, plan->gpu[gpu]))
+			return bdf_eq(plan->vf[vf].gpu, plan->gpu[gpu]);
+	for (size_t v = 0; v < plan->nvfs; v++)
+		if (path_between(p, &plan->vf[v], plan->gpu[gpu]) < mine)
+			return false;
+	return true;
+}
+
+static int make_acs(struct place *p, struct error *err)
+{
+	const struct plan *plan = p->plan;
+	struct arena arena = { 0 };
+	struct plan_acs_want *want = arena_array(&arena, plan->ngpus * plan->nvfs, sizeof(*want));
+	size_t n = 0;
+	int r = want ? make_base(p, err) : no_memory(err);
+
+	for (size_t g = 0; r == 0 && g < plan->ngpus; g++) {
+		size_t first = n;
+
+		for (size_t v = 0; v < plan->nvfs; v++) {
+			struct plan_acs_want w = { nic_of(&plan->vf[v]), plan->gpu[g] };
+			bool there = false;
+
+			for (size_t i = first; i < n; i++)
+				there = there || bdf_eq(want[i].nic, w.nic);
+			if (!there && goes_with(p, v, g))
+				want[n++] = w;
+		}
+	}
+	if (r == 0)
+		r = plan_acs_make(&p->acs, p->in->topo, p->acs_base, want, n, err);
+	arena_done(&arena);
+	return r;
+}
+
+static const char *needed_of(struct place *p, const struct plan_acs_pair *pair)
+{
+	const char *text = *pair->fix ? arena_strdup(&p->plan->arena, pair->fix) : "another GPU or NIC, or gdr preferred";
+
+	return text ? text : "";
+}
+
+/* What becomes of the traffic, and why. */
+static const char *observed_of(struct arena *arena, const struct plan_acs_pair *pair)
+{
+	char nic[BDF_TEXT_MAX];
+	const char *text = arena_printf(arena, "its traffic with NIC %s is %s: %s", bdf_text(nic, pair->nic),
+					topo_verdict_text(pair->then), pair->why);
+
+	return text ? text : "";
+}
+
+void place_barred(struct place *p, const struct plan_acs_pair *pair)
+{
+	struct arena arena = { 0 };
+
+	place_reason(p->plan, "gdr.not-direct", pair->gpu, needed_of(p, pair), "%s", observed_of(&arena, pair));
+	arena_done(&arena);
+}
+
+static int add_note(struct place *p, const struct plan_acs_pair *pair)
+{
+	struct plan *plan = p->plan;
+	char gpu[BDF_TEXT_MAX];
+	struct plan_reason *note = &plan->note[plan->nnotes++];
+
+	*note = (struct plan_reason){
+		.rule = "gdr.not-direct",
+		.device = arena_strdup(&plan->arena, bdf_text(gpu, pair->gpu)),
+		.observed = observed_of(&plan->arena, pair),
+		.needed = needed_of(p, pair),
+	};
+	return note->device ? 0 : -ENOMEM;
+}
+
+static int judge_pairs(struct place *p, struct error *err)
+{
+	struct plan *plan = p->plan;
+	int r = 0;
+
+	if (p->in->request->gdr == PLAN_GDR_OFF || !plan->ngpus || !plan->nvfs)
+		return 0;
+	r = make_acs(p, err);
+	if (r < 0)
+		return r;
+	plan->note = arena_array(&plan->arena, p->acs->npairs, sizeof(*plan->note));
+	if (!plan->note)
+		return no_memory(err);
+	for (size_t i = 0; i < p->acs->npairs && r == 0; i++) {
+		if (is_direct(&p->acs->pair[i]))
+			continue;
+		if (p->in->request->gdr == PLAN_GDR_REQUIRED)
+			place_barred(p, &p->acs->pair[i]);
+		else
+			r = add_note(p, &p->acs->pair[i]);
+	}
+	return r < 0 ? no_memory(err) : 0;
+}
+
+/* ---- isolation ------------------------------------------------------------------------------------------ */
+
+static size_t bundle_nodes(const struct place *p, uint32_t *set)
+{
+	const struct plan *plan = p->plan;
+	size_t n = 0;
+
+	for (size_t i = 0; i < plan->ngpus; i++)
+		set[n++] = topo_find(p->in->topo, plan->gpu[i]);
+	for (size_t i = 0; i < plan->ncompanions; i++)
+		set[n++] = topo_find(p->in->topo, plan->companion[i].bdf);
+	for (size_t i = 0; i < plan->nvfs; i++) {
+		uint32_t at = topo_find(p->in->topo, nic_of(&plan->vf[i]));
+		size_t k = 0;
+
+		while (k < n && set[k] != at)
+			k++;
+		if (k == n)
+			set[n++] = at;
+	}
+	return n;
+}
+
+/* Who has the function at the far end of a leak; NULL: nobody, so that nobody is hurt yet. The host has what one of
+ * its drivers has. */
+static const char *victim(const struct place *p, uint32_t at)
+{
+	const struct host_function *fn = topo_at(p->in->topo, at)->fn;
+	const char *owner = place_owner(p, fn->bdf), *driver = host_driver_of(topo_inventory(p->in->topo), fn);
+
+	if (owner)
+		return owner;
+	if (!driver)
+		return "perhaps the host";
+	return *driver && strcmp(driver, "vfio-pci") != 0 ? "the host" : NULL;
+}
+
+static void judge_leak(struct place *p, const struct topo_leak *leak, bool inward)
+{
+	uint32_t mine = inward ? leak->to : leak->from, other = inward ? leak->from : leak->to;
+	const char *who = victim(p, other);
+	char a[BDF_TEXT_MAX], b[BDF_TEXT_MAX], port[BDF_TEXT_MAX];
+	struct bdf at = leak->decided == TOPO_NONE ? BDF_NONE : topo_at(p->in->topo, leak->decided)->fn->bdf;
+
+	if (!leak->certain || !who)
+		return;
+	place_reason(p->plan, "isolation.leak", topo_at(p->in->topo, mine)->fn->bdf,
+		     "the redirects of ACS on there (pci=config_acs= and a reboot), or other devices",
+		     "a request of %s for %s does not pass the IOMMU, and %s has %s: at %s it %s",
+		     bdf_text(a, topo_at(p->in->topo, leak->from)->fn->bdf), bdf_text(b, topo_at(p->in->topo, leak->to)->fn->bdf),
+		     who, inward ? a : b, bdf_is_none(at) ? "no port" : bdf_text(port, at), topo_rule_text(leak->rule));
+}
+
+/* The writes of this plan change no untranslated route (plan/acs.h): today's words tell. */
+static int judge_isolation(struct place *p, struct error *err)
+{
+	const struct plan *plan = p->plan;
+	struct arena arena = { 0 };
+	uint32_t *set = arena_array(&arena, plan->ngpus + plan->ncompanions + plan->nvfs, sizeof(*set));
+	size_t nset = set ? bundle_nodes(p, set) : 0, n = topo_leaks(NULL, 0, p->in->topo, NULL, set, nset);
+	struct topo_leak *leak = arena_array(&arena, n, sizeof(*leak));
+	int r = set && leak ? 0 : no_memory(err);
+
+	if (r == 0 && n)
+		n = topo_leaks(leak, n, p->in->topo, NULL, set, nset);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		bool inward = false;
+
+		for (size_t k = 0; k < nset; k++)
+			inward = inward || set[k] == leak[i].to;
+		judge_leak(p, &leak[i], inward);
+	}
+	arena_done(&arena);
+	return r;
+}
+
+int place_routes(struct place *p, struct error *err)
+{
+	int r = judge_pairs(p, err);
+
+	return r < 0 ? r : judge_isolation(p, err);
+}
