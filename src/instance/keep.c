@@ -55,16 +55,34 @@ static void mend(struct inst_manager *m, struct port *p)
 	}
 }
 
-static int add_finding(struct store_tx *tx, const struct port *p, struct error *err)
+static int add_finding(struct store_tx *tx, const struct port *p, bool lost, struct error *err)
 {
-	struct rows_finding f = { .rule = p->lost ? "acs.lost" : "acs.not-kept", .device = p->held->step.target };
+	struct rows_finding f = { .rule = lost ? "acs.lost" : "acs.not-kept", .device = p->held->step.target };
 	char text[128];
 
 	(void)snprintf(text, sizeof(text), "ACS control was 0x%02x instead of %s; velad has set it again", p->was,
 		       p->held->step.to);
-	f.text = p->lost ? text : p->err.text;
+	f.text = lost ? text : p->err.text;
 	f.first = f.last = time(NULL);
 	return rows_finding_add(tx, p->held->instance, &f, err);
+}
+
+/* Said already: it is degraded for this reason. */
+static bool is_known(const struct rows_instance *in, const struct port *bad)
+{
+	return in->state == INST_DEGRADED && in->error && strcmp(in->error, bad->err.text) == 0;
+}
+
+static void tell(const struct rows_instance *in, const struct port *p, size_t n, const struct port *bad)
+{
+	for (size_t i = 0; i < n; i++)
+		if (p[i].lost)
+			log_warning("instance %s: ACS control of port %s was 0x%02x instead of %s; set again", in->name,
+				    p[i].held->step.target, p[i].was, p[i].held->step.to);
+	if (bad && !is_known(in, bad))
+		log_err("instance %s is degraded: %s", in->name, bad->err.text);
+	if (!bad && in->state == INST_DEGRADED)
+		log_info("instance %s: degraded -> running, its ports are as planned again", in->name);
 }
 
 /* Of one instance: what was found, and whether it is whole. bad NULL: it is. */
@@ -72,8 +90,9 @@ static int commit(struct inst_manager *m, const struct port *p, size_t n, const 
 		  struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
-	struct rows_instance *in = NULL;
 	enum inst_state next = bad ? INST_DEGRADED : INST_RUNNING;
+	struct rows_instance *in = NULL;
+	bool known;
 	int r;
 
 	r = store_begin(&tx, m->store, err);
@@ -81,27 +100,21 @@ static int commit(struct inst_manager *m, const struct port *p, size_t n, const 
 		r = rows_instance_find(tx, &in, p->held->instance, arena, err);
 	if (r < 0 || !in || in->state != p->held->state)
 		return r; /* stopped or being deleted meanwhile: then it has nothing to be kept */
+	tell(in, p, n, bad);
+	known = bad && is_known(in, bad);
 	for (size_t i = 0; i < n && r == 0; i++)
-		if (p[i].lost || (p[i].r < 0 && in->state != next))
-			r = add_finding(tx, &p[i], err);
+		if (p[i].lost)
+			r = add_finding(tx, &p[i], true, err);
+	if (r == 0 && bad && !known)
+		r = add_finding(tx, bad, false, err);
 	if (r == 0 && in->state != next)
 		r = inst_enter(tx, in, next, bad ? bad->err.text : NULL, err);
+	else if (r == 0 && bad && !known)
+		r = rows_instance_error(tx, in->name, bad->err.text, err);
 	return r == 0 ? store_commit(tx, err) : r;
 }
 
-static void tell(const struct port *p, size_t n, const struct port *bad)
-{
-	for (size_t i = 0; i < n; i++)
-		if (p[i].lost)
-			log_warning("instance %s: ACS control of port %s was 0x%02x instead of %s; set again", p[i].held->instance,
-				    p[i].held->step.target, p[i].was, p[i].held->step.to);
-	if (bad && p->held->state == INST_RUNNING)
-		log_err("instance %s is degraded: %s", p->held->instance, bad->err.text);
-	if (!bad && p->held->state == INST_DEGRADED)
-		log_info("instance %s: degraded -> running, its ports are as planned again", p->held->instance);
-}
-
-/* Writes nothing to the store as long as all stays as it is. */
+/* Does not ask the store as long as all is well. */
 static int settle(struct inst_manager *m, const struct port *p, size_t n, bool *changed, struct error *err)
 {
 	const struct port *bad = NULL;
@@ -114,10 +127,8 @@ static int settle(struct inst_manager *m, const struct port *p, size_t n, bool *
 		if (p[i].r < 0 && !bad)
 			bad = &p[i];
 	}
-	if (lost || (bad != NULL) != (p->held->state == INST_DEGRADED)) {
-		tell(p, n, bad);
+	if (lost || bad || p->held->state == INST_DEGRADED)
 		r = commit(m, p, n, bad, &arena, err);
-	}
 	*changed = *changed || lost;
 	arena_done(&arena);
 	return r;

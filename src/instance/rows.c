@@ -136,6 +136,11 @@ int rows_instance_names(struct store_tx *tx, const char ***ret, size_t *n, struc
 	return 0;
 }
 
+int rows_instance_error(struct store_tx *tx, const char *name, const char *error, struct error *err)
+{
+	return store_exec(tx, "UPDATE instance SET error = ? WHERE name = ?", ARGS(ARG_TEXT(error), ARG_TEXT(name)), err);
+}
+
 int rows_instance_operation(struct store_tx *tx, const char *name, uint64_t op, struct error *err)
 {
 	return store_exec(tx, "UPDATE instance SET operation = ? WHERE name = ?",

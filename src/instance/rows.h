@@ -42,6 +42,7 @@ int rows_instance_find(struct store_tx *tx, struct rows_instance **ret, const ch
 		       struct arena *arena, struct error *err);
 int rows_instance_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena,
 			struct error *err);
+int rows_instance_error(struct store_tx *tx, const char *name, const char *error, struct error *err);
 int rows_instance_operation(struct store_tx *tx, const char *name, uint64_t op, struct error *err);
 
 int rows_device_add(struct store_tx *tx, struct bdf bdf, const char *name, struct error *err); /* -EBUSY */

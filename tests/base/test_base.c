@@ -208,6 +208,7 @@ static void configuration(void **state)
 		{ "[daemon]\nsokcet = /x\n", "unknown key \"sokcet\"" },
 		{ "[daemon]\nsocket = x\n", "absolute path" },
 		{ "[plan]\nvfs_per_pf = 0\n", "must be 1 to 256" },
+		{ "[daemon]\nkeep_seconds = 0\n", "must be 1 to 3600" },
 		{ "[plan]\nmemory_reserve = lots\n", "not a size" },
 		{ "just words\n", ":1: neither" },
 	};

@@ -234,7 +234,13 @@ static void not_its_own(void **state)
 	expect_error(&k, "a", "port " FAKE_PORT_TB " reads as ff");
 	(void)pthread_mutex_lock(&k.fx.machine->lock);
 	k.fx.machine->port[1].dead = false;
+	k.fx.machine->port[1].ctl = 0x42;
 	(void)pthread_mutex_unlock(&k.fx.machine->lock);
+	look(&k);
+	await_findings(&k, "a", "acs.lost " FAKE_PORT_TB " 1; acs.not-kept " FAKE_PORT_TB " 2; "); /* another reason; TransBlk is cleared again */
+	expect_error(&k, "a", "ACS control of port " FAKE_PORT_TB " is 0x42");
+	await_port(&k, 1, 0x40);
+	fake_port_is(k.fx.machine, 1, 0x5d);
 	look(&k);
 	fx_await_state(&k.fx, "a", "running");
 	fx_await_state(&k.fx, "b", "running");

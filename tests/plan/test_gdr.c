@@ -184,13 +184,16 @@ static void required_chooses_others(void **state)
 static void gpu_without_own_vf(void **state)
 {
 	struct topo *t = test_topo_host("lab");
-	struct plan *p = plan_of(t, "{\"gpus\":2,\"vfs\":1,\"numa_node\":1,\"max_path\":\"PIX\",\"gdr\":\"required\"}", NULL, NULL);
+	struct plan *p = plan_of(t, "{\"gpus\":2,\"vfs\":1,\"numa_node\":0,\"max_path\":\"PIX\",\"gdr\":\"required\"}", NULL, NULL);
 
 	(void)state;
-	if (p->fits)
-		assert_true(p->ngpus == 2 && p->nvfs == 1 && acs_steps(p) == 1);
-	else
-		(void)reason_of(p, "gdr.not-direct", "0000:24:00.0");
+	assert_true(p->fits && p->ngpus == 2 && p->nvfs == 1);
+	assert_int_equal(acs_steps(p), 1);
+	plan_free(p);
+	facts(t, "0000:22:02.0")->cap.acs.known = HOST_UNKNOWN;
+	p = plan_of(t, "{\"gpus\":2,\"vfs\":1,\"numa_node\":0,\"max_path\":\"PIX\"}", NULL, NULL);
+	assert_true(p->fits);
+	assert_int_equal(p->nnotes, 2); /* one for each GPU */
 	plan_free(p);
 	topo_unref(t);
 }
