@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What may follow what. "degraded" and "stopping" are of the vocabulary; no operation enters them yet. */
+/* What may follow what. "degraded" is entered and left by keep.c; "stopping" is of the vocabulary, and nothing enters it yet. */
 #include "instance/state.h"
 
 #include <assert.h>

@@ -32,7 +32,7 @@ static void kept_done(struct kept *k)
 	fx_done(&k->fx);
 }
 
-/* The worker mends before it looks at domains: when it has looked, it has mended. */
+/* Has the worker look at the ports; which call comes next can be waited for. */
 static void look(struct kept *k)
 {
 	(void)pthread_mutex_lock(&k->fx.machine->lock);
