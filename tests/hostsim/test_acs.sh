@@ -158,6 +158,9 @@ is "a reset takes it away, and velad puts it back, and nothing else" "005d 1" "$
 until_is "acs.lost $port 1" findings two
 is "both guests have a finding, and run" "acs.lost $port 1, acs.lost $port 1, running running" \
 	"$(findings one), $(findings two), $(state one) $(state two)"
+is "their documents are as docs/openapi.json says" "True True" "$(ctl -o json show one | of '"%s %s" % tuple(
+	sorted(doc) == sorted(s[name]["properties"]) == sorted(s[name]["required"]) for s in [json.load(open("docs/openapi.json"))[
+	"components"]["schemas"]] for name, doc in (("Instance", d), ("InstanceFinding", d["findings"][0])))')"
 is "the journal names port and guest" 2 "$(grep -c "instance \(one\|two\): ACS control of port $port was 0x1d instead of 0x5d" "$dir/velad.log")"
 is "velactl show says it" "$port: ACS control was 0x1d instead of 0x5d" "$(ctl show one | grep -o "$port: ACS control was.*0x5d")"
 put "*/config:write:EIO:100000:1" "$sim/fault" # after the write that takes it away
