@@ -69,6 +69,7 @@ static int by_place(const void *a, const void *b)
 
 void host_findings_sort(struct inventory *inv)
 {
+	inv->nread = inv->nfindings;
 	if (inv->nfindings)
 		qsort(inv->finding, inv->nfindings, sizeof(*inv->finding), by_place);
 }

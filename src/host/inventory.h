@@ -102,6 +102,7 @@ struct inventory {
 	size_t                nnodes;
 	struct host_finding  *finding;
 	size_t                nfindings, findings_size;
+	size_t                nread;    /* of finding: from reading; those behind are the topology's */
 	const char *kernel, *cmdline;                /* "" unknown */
 	const char *cpu_vendor, *cpu_model;
 	const char *dmi_vendor, *dmi_product, *dmi_bios;

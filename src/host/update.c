@@ -276,12 +276,12 @@ static int keep_findings(struct update *u, bool numa, bool system)
 
 	if (!all)
 		return -ENOMEM;
-	for (size_t i = 0; i < u->old->nfindings; i++) {
+	for (size_t i = 0; i < u->old->nread; i++) {
 		const struct host_finding *f = &u->old->finding[i];
 
 		bool of_pci = strncmp(f->id, "pci.", 4) == 0, of_numa = strncmp(f->id, "numa.", 5) == 0;
 
-		if (strncmp(f->id, "topo.", 5) != 0 && strcmp(f->id, "pci.config-short") != 0 && !(of_numa && numa) &&
+		if (strcmp(f->id, "pci.config-short") != 0 && !(of_numa && numa) &&
 		    (of_pci || of_numa || !system) && !entry_find(u, f->bdf, NULL))
 			all[n++] = *f;
 	}

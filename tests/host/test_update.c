@@ -140,6 +140,31 @@ static void a_driver_comes_and_goes(void **state)
 	(void)update();
 }
 
+/* What the topology finds, it finds anew each time: it is there once, and goes with its cause. */
+static void findings_of_the_topology_do_not_pile_up(void **state)
+{
+	const char *port = "0000:17:01.0";
+	unsigned word = at(port)->facts->cap.acs.at + 6u;
+	size_t before = topo_inventory(now)->nfindings;
+
+	(void)state;
+	tree_poke(&tree, port, word, 0); /* an operator's setpci */
+	event(port, false);
+	(void)update();
+	assert_true(topo_inventory(now)->nfindings > before);
+	for (int i = 0; i < 3; i++) {
+		tree_bind(&tree, GPU, i % 2 ? "nvidia" : "");
+		event(GPU, false);
+		(void)update(); /* equals a full reading */
+	}
+	tree_bind(&tree, GPU, "nvidia");
+	tree_poke(&tree, port, word, 0x1d);
+	event(GPU, false);
+	event(port, false);
+	(void)update();
+	assert_int_equal(topo_inventory(now)->nfindings, before);
+}
+
 static void vfs_come_are_bound_and_go(void **state)
 {
 	char vf[BDF_TEXT_MAX];
@@ -436,7 +461,9 @@ static void equals_a_full_reading(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_driver_comes_and_goes),      cmocka_unit_test(vfs_come_are_bound_and_go),
+		cmocka_unit_test(a_driver_comes_and_goes),
+		cmocka_unit_test(findings_of_the_topology_do_not_pile_up),
+		cmocka_unit_test(vfs_come_are_bound_and_go),
 		cmocka_unit_test(a_port_goes_with_all_below),   cmocka_unit_test(children_follow_their_parent),
 		cmocka_unit_test(a_stranger_is_read_whole),     cmocka_unit_test(findings_come_and_go),
 		cmocka_unit_test(links_go_down),                cmocka_unit_test(the_host_too),
