@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What only a physical function has, or is asked for: config space, link, power, resets, SR-IOV. */
 #include <errno.h>
+#include <linux/pci_regs.h>
 #include <string.h>
 
 #include "base/auto.h"
@@ -132,11 +133,16 @@ static bool sriov_number(struct pci_reader *rd, uint16_t *ret, const char *name)
 }
 
 /* The driver may allow fewer VFs than the capability has (pci_sriov_set_totalvfs(): igb allows 7 of 8), and
- * sysfs says what it allows. Where config space ends early for this reader, sysfs has the rest as well. */
+ * sysfs says what it allows. Where config space ends early for this reader, sysfs has the rest as well. VFs of
+ * others than NICs are not velad's to make: of those that have none (VF Enable is off, 9.3.3.3.1) no more is asked. */
 static void read_sriov(struct pci_reader *rd, struct host_facts *f)
 {
 	struct pcicap_sriov *s = &f->cap.sriov;
 
+	if (s->known == HOST_PRESENT && f->kind != HOST_NIC && !(s->ctl & PCI_SRIOV_CTRL_VFE)) {
+		f->numvfs_known = true;
+		return;
+	}
 	if (s->known == HOST_ABSENT || !sriov_number(rd, &f->numvfs, "sriov_numvfs"))
 		return;
 	f->numvfs_known = true;
