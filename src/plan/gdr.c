@@ -139,6 +139,28 @@ void place_barred(struct place *p, const struct plan_acs_pair *pair)
 	arena_done(&arena);
 }
 
+static bool requires_of(const struct place *p, const struct place_nic *nic)
+{
+	const struct plan_request *req = p->in->request;
+
+	for (uint16_t v = 0; v < nic->nvfs; v++)
+		if (bdf_in(req->require, req->nrequire, nic->vf[v]))
+			return true;
+	return false;
+}
+
+void place_barred_required(struct place *p)
+{
+	const struct plan_request *req = p->in->request;
+
+	for (size_t i = 0; p->candidates && i < p->candidates->npairs; i++) {
+		const struct plan_acs_pair *pair = &p->candidates->pair[i];
+
+		if (!is_direct(pair) && bdf_in(req->require, req->nrequire, pair->gpu) && requires_of(p, &p->nic[i % p->nnics]))
+			place_barred(p, pair);
+	}
+}
+
 static int add_note(struct place *p, const struct plan_acs_pair *pair)
 {
 	struct plan *plan = p->plan;

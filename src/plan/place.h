@@ -63,6 +63,7 @@ bool place_vfs(const struct place *p, struct place_choice *c);
 /* src/plan/gdr.c: pairs that cannot be direct get the path UNKNOWN, where direct is required. */
 int place_gdr(struct place *p, struct error *err);
 void place_barred(struct place *p, const struct plan_acs_pair *pair); /* gives the reason */
+void place_barred_required(struct place *p); /* the same, of required GPUs with required VFs */
 /* src/plan/gdr.c: acs and notes of the bundle; reasons, where it must not be given. */
 int place_routes(struct place *p, struct error *err);
 /* src/plan/cells.c: NUMA cells of a choice with memory and vCPUs; false, with reasons where `say`. */

@@ -150,11 +150,13 @@ static void say_why(struct place *p)
 	unbounded.any_cells = true;
 	unbounded.visits = 0;
 	(void)place_search(&unbounded, &ignore); /* cut or not: found says what it found */
-	if (unbounded.found)
+	if (unbounded.found) {
 		(void)place_cells(p, &unbounded.best, cells, &ncells, true);
-	else if (p->in->request->nrequire)
+	} else if (p->in->request->nrequire) {
+		place_barred_required(p);
 		place_reason(p->plan, "require.apart", BDF_NONE, "other required devices, or a farther max_path",
 			     "the required devices are not free, too many, or too far from each other");
+	}
 	if (!unbounded.found && (p->in->request->vfs || p->in->request->vfs_per_gpu))
 		say_far(p);
 	if (p->plan->nreasons == 0)

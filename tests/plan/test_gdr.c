@@ -180,6 +180,20 @@ static void required_chooses_others(void **state)
 	topo_unref(t);
 }
 
+/* A GPU and a VF of another switch, both asked for by name: the reason says what is between them. */
+static void required_by_name(void **state)
+{
+	struct topo *t = with_ats();
+	struct plan *p = plan_of(t, "{\"gpus\":1,\"vfs_per_gpu\":1,\"gdr\":\"required\",\"require\":[\"" GPU "\",\"0000:3c:00.1\"]}", NULL, NULL);
+
+	(void)state;
+	assert_false(p->fits);
+	assert_non_null(strstr(reason_of(p, "gdr.not-direct", GPU)->observed,
+			       "with NIC 0000:3c:00.0 is redirected: they are below different root ports"));
+	plan_free(p);
+	topo_unref(t);
+}
+
 /* Whole bundles with `vfs`: a GPU without a VF of its own is judged with the nearest. */
 static void gpu_without_own_vf(void **state)
 {
@@ -283,7 +297,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(required_is_direct),	cmocka_unit_test(without_ats),
 		cmocka_unit_test(off_sets_nothing),	cmocka_unit_test(unknown_is_not_direct),
-		cmocka_unit_test(required_chooses_others), cmocka_unit_test(gpu_without_own_vf),
+		cmocka_unit_test(required_by_name), cmocka_unit_test(required_chooses_others), cmocka_unit_test(gpu_without_own_vf),
 		cmocka_unit_test(held_ports),		cmocka_unit_test(leaks_refuse),
 		cmocka_unit_test(leaks_to_instances),
 	};
