@@ -6,13 +6,6 @@
 #include "host/inventory.h"
 #include "plan/plan.h"
 
-static void add_bdf(struct json_out *o, const char *key, struct bdf b)
-{
-	char text[BDF_TEXT_MAX];
-
-	json_add_string(o, key, bdf_is_none(b) ? NULL : bdf_text(text, b));
-}
-
 static void add_reason_text(struct json_out *o, const struct plan_reason *r)
 {
 	struct arena a = { 0 };
@@ -47,7 +40,7 @@ static void add_gpus(struct json_out *o, const struct plan *p)
 	for (size_t i = 0; i < p->ngpus; i++) {
 		struct json_out g = json_out_new();
 
-		add_bdf(&g, "bdf", p->gpu[i]);
+		json_add_bdf(&g, "bdf", p->gpu[i]);
 		if (p->gpu_node[i] < 0)
 			json_add_string(&g, "numa_node", NULL);
 		else
@@ -65,10 +58,10 @@ static void add_vfs(struct json_out *o, const struct plan *p)
 		const struct plan_vf *vf = &p->vf[i];
 		struct json_out v = json_out_new();
 
-		add_bdf(&v, "bdf", vf->bdf);
-		add_bdf(&v, "pf", vf->pf);
+		json_add_bdf(&v, "bdf", vf->bdf);
+		json_add_bdf(&v, "pf", vf->pf);
 		json_add_uint(&v, "index", vf->index);
-		add_bdf(&v, "gpu", vf->gpu);
+		json_add_bdf(&v, "gpu", vf->gpu);
 		json_add_string(&v, "path", bdf_is_none(vf->gpu) ? NULL : topo_class_text(vf->path));
 		json_add_bool(&v, "exists", vf->exists);
 		json_append_out(o, a, &v);
@@ -83,8 +76,8 @@ static void add_rest(struct json_out *o, const struct plan *p)
 	for (size_t i = 0; i < p->ncompanions; i++) {
 		struct json_out c = json_out_new();
 
-		add_bdf(&c, "bdf", p->companion[i].bdf);
-		add_bdf(&c, "of", p->companion[i].of);
+		json_add_bdf(&c, "bdf", p->companion[i].bdf);
+		json_add_bdf(&c, "of", p->companion[i].of);
 		json_append_out(o, companions, &c);
 	}
 	for (size_t i = 0; i < p->ncells; i++) {

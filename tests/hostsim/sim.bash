@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=bash
-# What the tests of this folder share: checks, a mount point $mnt, and writes to it. A script sets $build first, and
+# What the tests of this folder share: checks, a mount point $mnt, writes to it, and velad. A script sets $build first, and
 # may define cleanup, which runs before the file system is taken away.
 dir=$(mktemp -d)
 mnt=$dir/root
@@ -34,6 +34,19 @@ attempt() { local out; if out=$({ "$@"; } 2>&1); then echo ok; else sed 's/.*: /
 put() { printf '%s\n' "$1" >"$2"; }
 driver() { basename "$(readlink "$sys/devices/$1/driver" || echo none)"; }
 group() { basename "$(readlink "$sys/devices/$1/iommu_group" || echo none)"; }
+
+stop_velad() { # stop_velad [SIGNAL]; its process is $velad
+	[[ $velad ]] || return 0
+	kill "-${1:-TERM}" "$velad" 2>/dev/null
+	wait "$velad" 2>/dev/null
+	velad=
+}
+# what differs from the host as it was at first ($dir/before); status 0 if nothing does
+host_differs() { cat "$sim/state" | diff "$dir/before" - 2>&1 | head -n 5; return "${PIPESTATUS[1]}"; }
+same() { # same TEXT: the host is as it was at first
+	local out
+	if out=$(host_differs); then ok "$1"; else not_ok "$1" "$out"; fi
+}
 
 mount_host() { unmount && "$build/tests/hostsim/hostsim" "$@" "$mnt"; } # [OPTION]... HOST.txt
 if [[ ! -c /dev/fuse ]] || ((EUID != 0)); then

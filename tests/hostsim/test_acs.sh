@@ -12,12 +12,6 @@ cleanup() { stop_velad KILL; }
 # shellcheck source=tests/hostsim/sim.bash
 . tests/hostsim/sim.bash
 
-stop_velad() { # stop_velad [SIGNAL]
-	[[ $velad ]] || return 0
-	kill "-${1:-TERM}" "$velad" 2>/dev/null
-	wait "$velad" 2>/dev/null
-	velad=
-}
 sed "s|^state_dir = .*|state_dir = $dir|; s|^console_dir = .*|console_dir = $dir|; s|^socket = .*|socket = $dir/sock|
 	s|^keep_seconds = .*|keep_seconds = 1|; s|^nic = 8086:1591|nic = 8086:10c9:0200 8086:1591|" conf/velad.conf >"$dir/velad.conf"
 ctl() { timeout 30 "$build/velactl" --conf "$dir/velad.conf" "$@"; }
@@ -31,11 +25,6 @@ start_velad() {
 	done
 	not_ok "velad starts" "$(tail "$dir/velad.log")"
 	exit 1
-}
-host_differs() { cat "$sim/state" | diff "$dir/before" - 2>&1 | head -n 5; return "${PIPESTATUS[1]}"; }
-same() { # same TEXT: the host is as it was at first
-	local out
-	if out=$(host_differs); then ok "$1"; else not_ok "$1" "$out"; fi
 }
 create() { ctl create "$@" 2>&1; }
 of() { python3 -c 'import json, sys; d = json.load(sys.stdin); print(eval(sys.argv[1]))' "$1"; }

@@ -11,20 +11,6 @@ velad=
 cleanup() { stop_velad KILL; }
 . tests/hostsim/sim.bash
 
-stop_velad() { # stop_velad [SIGNAL]
-	[[ $velad ]] || return 0
-	kill "-${1:-TERM}" "$velad" 2>/dev/null
-	wait "$velad" 2>/dev/null
-	velad=
-}
-# what differs from the host as it was at first; status 0 if nothing does
-host_differs() { cat "$sim/state" | diff "$dir/before" - 2>&1 | head -n 5; return "${PIPESTATUS[1]}"; }
-# same TEXT: the host is as it was at first
-same() {
-	local out
-	if out=$(host_differs); then ok "$1"; else not_ok "$1" "$out"; fi
-}
-
 # ---- the simulated kernel itself
 if ! out=$(mount_host --no-vfio "$host" 2>&1); then
 	not_ok "hostsim mounts the text host" "$out"
