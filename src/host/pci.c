@@ -115,6 +115,7 @@ int pci_linked(struct pci_reader *rd, struct bdf *ret, const char *name)
 	return judge(rd, r == 0 && !bdf_parse(ret, attr_last_part(target)) ? -EINVAL : r, name);
 }
 
+/* -EINVAL: no text that JSON can take. */
 static int driver_index(struct pci_reader *rd, uint16_t *ret, const char *name)
 {
 	struct inventory *inv = rd->inv;
@@ -124,6 +125,8 @@ static int driver_index(struct pci_reader *rd, uint16_t *ret, const char *name)
 		i++;
 	if (i == DRIVERS_MAX)
 		return -E2BIG;
+	if (i == inv->ndrivers && !utf8_printable(name))
+		return -EINVAL;
 	if (i == inv->ndrivers && i == inv->drivers_size) {
 		size_t size = i ? 2 * i : 16;
 		const char **grown = arena_array(&inv->arena, size, sizeof(*grown));
@@ -146,7 +149,6 @@ static int driver_index(struct pci_reader *rd, uint16_t *ret, const char *name)
 int pci_read_driver(struct pci_reader *rd, struct host_function *fn, const char *uevent)
 {
 	char text[HOST_PATH_MAX];
-
 	bool said = attr_uevent(text, uevent, "DRIVER") && *text;
 	int r = 0;
 
@@ -154,8 +156,11 @@ int pci_read_driver(struct pci_reader *rd, struct host_function *fn, const char 
 		return 0;
 	if (!said)
 		r = own_link(rd, text, "driver");
-	if (judge(rd, r == 0 && !utf8_printable(text) ? -EINVAL : r, "driver") == 0)
-		return driver_index(rd, &fn->driver, attr_last_part(text));
+	if (r == 0)
+		r = driver_index(rd, &fn->driver, attr_last_part(text));
+	if (r == 0 || r == -ENOMEM || r == -E2BIG)
+		return r;
+	(void)judge(rd, r, "driver");
 	fn->driver = HOST_DRIVER_UNKNOWN;
 	return 0;
 }

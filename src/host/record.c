@@ -26,10 +26,12 @@ void record_error(struct recorder *rec, const char *path, int result)
 {
 	static const int silent[] = { ENOENT, ELOOP, EISDIR, EFBIG, ENAMETOOLONG, ENOMEM };
 
+	if (result == 0 || !rec->host)
+		return;
 	for (size_t i = 0; i < ARRAY_SIZE(silent); i++)
 		if (result == -silent[i])
 			return;
-	if (result < 0 && strerrorname_np(-result))
+	if (strerrorname_np(-result))
 		record_add(rec, &(struct text_entry){ .path = path, .type = TEXT_ERROR, .error = -result });
 }
 
