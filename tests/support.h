@@ -18,6 +18,7 @@
 #include "base/conf.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "host/dump.h"
 #include "host/inventory.h"
 #include "plan/plan.h"
 #include "topo/topo.h"
@@ -61,6 +62,35 @@ static inline struct topo *test_topo_text(const char *text)
 	t = test_topo_of(root);
 	host_root_close(root);
 	return t;
+}
+
+/* The caller frees. */
+static inline char *test_dump(struct host_root *root)
+{
+	struct host_kinds kinds = test_kinds();
+	struct error err = ERROR_INIT;
+	char *text = NULL;
+
+	if (host_dump(&text, root, &kinds, NULL, &err) < 0)
+		fail_msg("%s", err.text);
+	return text;
+}
+
+struct test_refusal {
+	const char *text, *says; /* a host, and what the error has in it */
+};
+
+/* Each is no host, and its error says why. */
+static inline void test_refused(const struct test_refusal *cases, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct error err = ERROR_INIT;
+		struct host_root *root = NULL;
+
+		assert_int_equal(host_root_parse_text(&root, cases[i].text, strlen(cases[i].text), "test", &err), -EINVAL);
+		if (!strstr(err.text, cases[i].says))
+			fail_msg("case %zu says \"%s\", not \"%s\"", i, err.text, cases[i].says);
+	}
 }
 
 /* tests/hosts/NAME/sys.txt */
@@ -109,10 +139,11 @@ static inline struct plan_request test_request(const char *json)
 	return r;
 }
 
-static inline struct plan *test_plan(const struct topo *t, const char *json, const struct plan_taken *taken, size_t n)
+static inline struct plan *test_plan_held(const struct topo *t, const char *json, const struct plan_taken *taken, size_t n,
+					  const struct plan_acs_held *held, size_t nheld)
 {
 	struct plan_request req = test_request(json);
-	struct plan_input in = { .topo = t, .request = &req, .taken = taken, .ntaken = n,
+	struct plan_input in = { .topo = t, .request = &req, .taken = taken, .ntaken = n, .held = held, .nheld = nheld,
 				 .policy = { .vfs_per_pf = 8, .memory_reserve = 512u << 20 } };
 	struct error err = ERROR_INIT;
 	struct plan *p = NULL;
@@ -121,6 +152,11 @@ static inline struct plan *test_plan(const struct topo *t, const char *json, con
 		fail_msg("%s", err.text);
 	plan_request_done(&req);
 	return p;
+}
+
+static inline struct plan *test_plan(const struct topo *t, const char *json, const struct plan_taken *taken, size_t n)
+{
+	return test_plan_held(t, json, taken, n, NULL, 0);
 }
 
 static inline bool test_has_reason(const struct plan *p, const char *rule)

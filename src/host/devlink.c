@@ -28,18 +28,7 @@
 	X(genlmsg_attrlen) X(nla_put) X(nla_parse_nested) X(nla_type) \
 	X(nla_len) X(nla_data) X(nla_ok) X(nla_next)
 
-struct lib {
-	void *handle;
-	FUNCTIONS(LAZY_MEMBER)
-};
-
-static bool lib_open(struct lib *l)
-{
-	bool ok = (l->handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL));
-
-	FUNCTIONS(LAZY_LOAD)
-	return ok;
-}
+LAZY_LIBRARY(LIBRARY, FUNCTIONS)
 
 struct question {
 	const struct lib *lib;
@@ -151,6 +140,5 @@ void devlink_ask(struct answers *a, const struct bdf *nic, size_t n)
 			ask_all(&l, a, s, nic, n);
 		l.nl_socket_free(s);
 	}
-	if (l.handle)
-		(void)dlclose(l.handle);
+	lib_close(&l);
 }

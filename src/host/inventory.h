@@ -121,6 +121,10 @@ int host_inventory_read(struct inventory **ret, struct host_root *root, const st
  * hangs on it: VFs and PF, what lies below. What is unchanged is borrowed from old. -ESTALE: read everything. */
 int host_inventory_update(struct inventory **ret, const struct inventory *old, const struct host_changes *c,
 			  struct host_root *root, const struct host_kinds *kinds, struct error *err);
+/* By host_inventory_update() where there is an old one and that can be done, else by host_inventory_read(); *whole
+ * says which it was. */
+int host_inventory_follow(struct inventory **ret, bool *whole, const struct inventory *old, const struct host_changes *c,
+			  struct host_root *root, const struct host_kinds *kinds, struct error *err);
 /* Whether the bus lists its functions and no others: a few calls. Who came or went unheard is found so. */
 bool host_inventory_complete(const struct inventory *inv, struct host_root *root);
 struct inventory *host_inventory_free(struct inventory *inv); /* drops a reference; NULL is fine; returns NULL */

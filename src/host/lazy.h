@@ -4,12 +4,32 @@
  * start of velactl, and these are used on the machine itself only.
  *
  *   #define FUNCTIONS(X) X(foo_open) X(foo_close)
- *   struct lib { void *handle; FUNCTIONS(LAZY_MEMBER) };
- *   bool ok = (l->handle = dlopen("libfoo.so.1", RTLD_NOW | RTLD_LOCAL)); FUNCTIONS(LAZY_LOAD)
+ *   LAZY_LIBRARY("libfoo.so.1", FUNCTIONS)
  *
- * The compiler checks each call against the library's own header. */
+ * makes struct lib with a pointer for each of them, and lib_open() and lib_close(). The compiler checks each call
+ * against the library's own header. */
 
 #include <dlfcn.h>
+#include <stdbool.h>
 
 #define LAZY_MEMBER(fn) __typeof__(fn) *fn;
 #define LAZY_LOAD(fn)   ok = ok && (l->fn = (__typeof__(fn) *)dlsym(l->handle, #fn));
+
+/* lib_close() is needed also where lib_open() failed: a library may lack a function. */
+#define LAZY_LIBRARY(file, FUNCTIONS)                                         \
+	struct lib {                                                          \
+		void *handle;                                                 \
+		FUNCTIONS(LAZY_MEMBER)                                        \
+	};                                                                    \
+	static bool lib_open(struct lib *l)                                   \
+	{                                                                     \
+		bool ok = (l->handle = dlopen(file, RTLD_NOW | RTLD_LOCAL)); \
+									      \
+		FUNCTIONS(LAZY_LOAD)                                          \
+		return ok;                                                    \
+	}                                                                     \
+	static void lib_close(struct lib *l)                                  \
+	{                                                                     \
+		if (l->handle)                                                \
+			(void)dlclose(l->handle);                             \
+	}

@@ -30,18 +30,7 @@
 	X(lldpctl_atom_iter_value) \
 	X(lldpctl_atom_dec_ref)
 
-struct lib {
-	void *handle;
-	FUNCTIONS(LAZY_MEMBER)
-};
-
-static bool lib_open(struct lib *l)
-{
-	bool ok = (l->handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL));
-
-	FUNCTIONS(LAZY_LOAD)
-	return ok;
-}
+LAZY_LIBRARY(LIBRARY, FUNCTIONS)
 
 /* Else it writes to standard error. */
 static void be_quiet(int severity, const char *text)
@@ -147,6 +136,5 @@ void lldp_ask(struct answers *a, const char *path)
 			(void)l.lldpctl_release(conn);
 		}
 	}
-	if (l.handle)
-		(void)dlclose(l.handle);
+	lib_close(&l);
 }

@@ -316,6 +316,11 @@ void pcicap_walk(struct pcicap *ret, pcicap_read_fn read, void *self)
 		unknown_is_absent(extended, ARRAY_SIZE(extended));
 }
 
+const char *host_known_text(enum host_known k)
+{
+	return k == HOST_PRESENT ? "present" : k == HOST_ABSENT ? "absent" : "unknown";
+}
+
 const char *pcicap_speed_text(uint8_t speed)
 {
 	static const char *const text[] = { "?",         "2.5 GT/s",  "5.0 GT/s", "8.0 GT/s",

@@ -106,4 +106,5 @@ static inline bool pcicap_answers(const struct pcicap *c)
 	return c->readable && !c->dead && !c->bad_header;
 }
 
+const char *host_known_text(enum host_known k); /* "present", "absent", "unknown" */
 const char *pcicap_speed_text(uint8_t speed); /* "32.0 GT/s", "?" */

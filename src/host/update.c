@@ -453,6 +453,18 @@ int host_inventory_update(struct inventory **ret, const struct inventory *old, c
 	return 0;
 }
 
+int host_inventory_follow(struct inventory **ret, bool *whole, const struct inventory *old, const struct host_changes *c,
+			  struct host_root *root, const struct host_kinds *kinds, struct error *err)
+{
+	int r = old ? host_inventory_update(ret, old, c, root, kinds, err) : -ESTALE;
+
+	*whole = r == -ESTALE;
+	if (!*whole)
+		return r;
+	*err = ERROR_INIT;
+	return host_inventory_read(ret, root, kinds, err);
+}
+
 bool host_inventory_complete(const struct inventory *inv, struct host_root *root)
 {
 	struct arena scratch = { 0 };

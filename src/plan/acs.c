@@ -280,19 +280,20 @@ static int plan_pairs(struct work *w, const struct plan_acs_want *want, size_t n
 	return r;
 }
 
-/* The control words as they are, by node; NULL: no memory. */
-static uint16_t *read_words(const struct topo *t, struct arena *arena)
+uint16_t *plan_acs_words(const struct topo *t, const struct plan_acs *p, struct arena *arena)
 {
 	uint16_t *ctl = arena_array(arena, topo_count(t), sizeof(*ctl));
 
 	for (uint32_t i = 0; ctl && i < topo_count(t); i++)
 		ctl[i] = topo_at(t, i)->fn->facts->cap.acs.ctl;
+	for (size_t i = 0; ctl && p && i < p->nwrites; i++)
+		ctl[topo_find(t, p->write[i].port)] = p->write[i].to;
 	return ctl;
 }
 
 uint16_t *plan_acs_base(const struct topo *t, const struct plan_acs_held *held, size_t n, struct arena *arena)
 {
-	uint16_t *ctl = read_words(t, arena);
+	uint16_t *ctl = plan_acs_words(t, NULL, arena);
 
 	for (uint32_t i = 0; ctl && i < topo_count(t); i++)
 		if (topo_at(t, i)->fn->facts->cap.acs.cap & TOPO_ACS_DT)
@@ -314,9 +315,9 @@ int plan_acs_make(struct plan_acs **ret, const struct topo *t, const uint16_t *b
 	int r = p ? 0 : -ENOMEM;
 
 	if (r == 0) {
-		w.ctl = read_words(t, &p->arena);
+		w.ctl = arena_array(&p->arena, topo_count(t), sizeof(*w.ctl));
 		w.kept = arena_array(&p->arena, topo_count(t), sizeof(*w.kept));
-		w.base = base ? base : read_words(t, &p->arena);
+		w.base = base ? base : plan_acs_words(t, NULL, &p->arena);
 		r = w.ctl && w.kept && w.base ? 0 : -ENOMEM;
 	}
 	if (r == 0) {

@@ -63,6 +63,8 @@ struct plan_acs_held {
 	uint16_t   was;
 };
 
+/* The control words by node as they are, or as p's writes leave them (p NULL: none). NULL: no memory. */
+uint16_t *plan_acs_words(const struct topo *t, const struct plan_acs *p, struct arena *arena);
 /* A base in which nothing is as wanted yet: no port has Direct Translated P2P, and what instances cleared is set. So
  * the writes name every port that a route needs, also one that somebody else has set already. NULL: no memory. */
 uint16_t *plan_acs_base(const struct topo *t, const struct plan_acs_held *held, size_t n, struct arena *arena);

@@ -21,7 +21,7 @@ static void add_pair(struct json_out *all, json_object *pairs, const struct plan
 	json_add_bdf(&o, "nic", p->nic);
 	json_add_bdf(&o, "gpu", p->gpu);
 	json_add_string(&o, "path", topo_class_text(p->path));
-	json_add_string(&o, "ats", p->ats == HOST_PRESENT ? "present" : p->ats == HOST_ABSENT ? "absent" : "unknown");
+	json_add_string(&o, "ats", host_known_text(p->ats));
 	json_add_string(&o, "state", plan_acs_state_text(p->state));
 	json_add_string(&o, "now", topo_verdict_text(p->now));
 	json_add_string(&o, "then", topo_verdict_text(p->then));

@@ -16,6 +16,11 @@ struct routes {
 	struct json_out    out;
 };
 
+static int no_memory(struct error *err)
+{
+	return error_set(err, -ENOMEM, "no memory for the routes");
+}
+
 static struct bdf bdf_at(const struct topo *t, uint32_t i)
 {
 	return i == TOPO_NONE ? BDF_NONE : topo_at(t, i)->fn->bdf;
@@ -40,6 +45,7 @@ static void add_route(struct json_out *all, json_object *list, const struct topo
 		      uint32_t from, uint32_t to, struct topo_tlp tlp)
 {
 	static const char *const kind[] = { "write", "read", "completion" };
+	enum topo_class path = topo_path(t, from, to);
 	struct json_out o = json_out_new();
 
 	json_add_bdf(&o, "from", bdf_at(t, from));
@@ -47,9 +53,9 @@ static void add_route(struct json_out *all, json_object *list, const struct topo
 	json_add_string(&o, "kind", kind[tlp.type]);
 	json_add_bool(&o, "translated", tlp.translated);
 	json_add_bool(&o, "relaxed", tlp.relaxed);
-	json_add_string(&o, "path", topo_class_text(topo_path(t, from, to)));
+	json_add_string(&o, "path", topo_class_text(path));
 	json_add_string(&o, "verdict", topo_verdict_text(r->verdict));
-	json_add_string(&o, "through", topo_route_through(r, topo_path(t, from, to)));
+	json_add_string(&o, "through", topo_route_through(r, path));
 	json_add_string(&o, "rule", topo_rule_id(r->rule));
 	json_add_string(&o, "text", topo_rule_text(r->rule));
 	json_add_bdf(&o, "port", bdf_at(t, r->decided));
@@ -61,15 +67,16 @@ static void add_route(struct json_out *all, json_object *list, const struct topo
 static void add_pair(struct routes *w, const char *kind, uint32_t from, uint32_t to, const struct topo_route *now,
 		     enum topo_verdict planned)
 {
+	enum topo_class path = topo_path(w->t, from, to);
 	struct json_out o = json_out_new();
 
 	json_add_string(&o, "kind", kind);
 	json_add_bdf(&o, "from", bdf_at(w->t, from));
 	json_add_bdf(&o, "to", bdf_at(w->t, to));
 	json_add_string(&o, "requester", host_kind_text(topo_at(w->t, from)->fn->facts->kind));
-	json_add_string(&o, "path", topo_class_text(topo_path(w->t, from, to)));
+	json_add_string(&o, "path", topo_class_text(path));
 	json_add_string(&o, "verdict", topo_verdict_text(now->verdict));
-	json_add_string(&o, "through", topo_route_through(now, topo_path(w->t, from, to)));
+	json_add_string(&o, "through", topo_route_through(now, path));
 	json_add_string(&o, "rule", topo_rule_id(now->rule));
 	json_add_bdf(&o, "port", bdf_at(w->t, now->decided));
 	json_add_string(&o, "planned", topo_verdict_text(planned));
@@ -120,37 +127,25 @@ static void add_all(struct routes *w)
 	}
 }
 
-/* The control words of all functions as the plan leaves them. */
-static uint16_t *planned_words(const struct topo *t, const struct plan_acs *p, struct arena *arena)
-{
-	uint16_t *ctl = arena_array(arena, topo_count(t), sizeof(*ctl));
-
-	for (uint32_t i = 0; ctl && i < topo_count(t); i++)
-		ctl[i] = topo_at(t, i)->fn->facts->cap.acs.ctl;
-	for (size_t i = 0; ctl && i < p->nwrites; i++)
-		ctl[topo_find(t, p->write[i].port)] = p->write[i].to;
-	return ctl;
-}
-
 int plan_routes_json(json_object **ret, const struct topo *t, struct error *err)
 {
 	auto_(plan_acs_free) struct plan_acs *acs = NULL;
-	struct routes w = { .t = t, .out = json_out_new() };
+	struct routes w = { .t = t };
 	int r = plan_acs_all(&acs, t, err);
 
-	if (r == 0)
-		w.planned = planned_words(t, acs, &acs->arena);
-	if (r == 0 && w.planned) {
-		w.pairs = json_object_new_array();
-		w.list = json_object_new_array();
-		add_all(&w);
-		json_add(&w.out, "pairs", w.pairs);
-		json_add(&w.out, "routes", w.list);
-	}
+	if (r < 0)
+		return r;
+	w.planned = plan_acs_words(t, acs, &acs->arena);
+	if (!w.planned)
+		return no_memory(err);
+	w.out = json_out_new();
+	w.pairs = json_object_new_array();
+	w.list = json_object_new_array();
+	add_all(&w);
+	json_add(&w.out, "pairs", w.pairs);
+	json_add(&w.out, "routes", w.list);
 	*ret = json_finish(&w.out);
-	if (r == 0 && (!w.planned || !*ret))
-		r = error_set(err, -ENOMEM, "no memory for the routes");
-	return r;
+	return *ret ? 0 : no_memory(err);
 }
 
 int plan_route_json(json_object **ret, const struct topo *t, struct bdf from, struct bdf to, struct error *err)
@@ -159,11 +154,16 @@ int plan_route_json(json_object **ret, const struct topo *t, struct bdf from, st
 						{ TOPO_READ, false, false }, { TOPO_READ, true, false },
 						{ TOPO_COMPLETION, false, false }, { TOPO_COMPLETION, false, true } };
 	uint32_t a = topo_find(t, from), b = topo_find(t, to);
-	json_object *list = json_object_new_array();
-	struct json_out o = json_out_new();
+	json_object *list;
+	struct json_out o;
 	char text[BDF_TEXT_MAX];
 
-	for (size_t i = 0; a != TOPO_NONE && b != TOPO_NONE && i < ARRAY_SIZE(tlps); i++) {
+	if (a == TOPO_NONE || b == TOPO_NONE)
+		return error_set(err, -ENOENT, "there is no function %s; velactl topo lists them",
+				 bdf_text(text, a == TOPO_NONE ? from : to));
+	o = json_out_new();
+	list = json_object_new_array();
+	for (size_t i = 0; i < ARRAY_SIZE(tlps); i++) {
 		struct topo_route r;
 
 		topo_route(&r, t, NULL, a, b, tlps[i]);
@@ -171,8 +171,5 @@ int plan_route_json(json_object **ret, const struct topo *t, struct bdf from, st
 	}
 	json_add(&o, "routes", list);
 	*ret = json_finish(&o);
-	if (a == TOPO_NONE || b == TOPO_NONE)
-		return error_set(err, -ENOENT, "there is no function %s; velactl topo lists them",
-				 bdf_text(text, a == TOPO_NONE ? from : to));
-	return *ret ? 0 : error_set(err, -ENOMEM, "no memory for the routes");
+	return *ret ? 0 : no_memory(err);
 }

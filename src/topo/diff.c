@@ -318,3 +318,13 @@ json_object *topo_diff(const struct topo *old, const struct topo *new)
 	}
 	return d.items;
 }
+
+json_object *topo_change_json(uint64_t generation, int64_t time, json_object *items)
+{
+	struct json_out o = json_out_new();
+
+	json_add_uint(&o, "generation", generation);
+	json_add_time(&o, "time", time);
+	json_add(&o, "items", items);
+	return json_finish(&o);
+}

@@ -301,7 +301,7 @@ json_object *topo_nic_json(const struct host_nic *nic)
 {
 	struct json_out c = json_out_new(), fw = json_out_new();
 
-	topo_add_bdf(&c, "bdf", nic->bdf);
+	json_add_bdf(&c, "bdf", nic->bdf);
 	topo_add_text(&fw, "running", nic->fw_running);
 	topo_add_text(&fw, "stored", nic->fw_stored);
 	topo_add_text(&fw, "psid", nic->fw_psid);
@@ -331,7 +331,7 @@ static void add_partition_gpus(struct json_out *o, const struct host_partition *
 		struct json_out c = json_out_new();
 
 		json_add_uint(&c, "module", p->gpu[i].module);
-		topo_add_bdf(&c, "bdf", p->gpu[i].bdf);
+		json_add_bdf(&c, "bdf", p->gpu[i].bdf);
 		json_append_out(o, a, &c);
 	}
 	json_add(o, "gpus", a);

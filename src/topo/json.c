@@ -16,13 +16,6 @@ void topo_add_text(struct json_out *o, const char *key, const char *value)
 	json_add_string(o, key, value && *value ? value : NULL);
 }
 
-void topo_add_bdf(struct json_out *o, const char *key, struct bdf b)
-{
-	char text[BDF_TEXT_MAX];
-
-	json_add_string(o, key, bdf_is_none(b) ? NULL : bdf_text(text, b));
-}
-
 void topo_add_known(struct json_out *o, const char *key, int value)
 {
 	if (value < 0)

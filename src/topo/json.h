@@ -2,7 +2,6 @@
 #pragma once
 /* topo/json — what the documents of this room have in common (room-private). */
 
-#include "base/bdf.h"
 #include "host/pcicap.h"
 
 struct host_nic;
@@ -13,7 +12,6 @@ struct topo;
 struct topo_node;
 
 void topo_add_text(struct json_out *o, const char *key, const char *value); /* "" or NULL: null */
-void topo_add_bdf(struct json_out *o, const char *key, struct bdf b);       /* BDF_NONE: null */
 void topo_add_known(struct json_out *o, const char *key, int value);        /* negative: null */
 void topo_add_bool(struct json_out *o, const char *key, enum host_known known); /* unknown: null */
 void topo_add_findings(struct json_out *o, const struct inventory *inv);

@@ -11,11 +11,6 @@
 #include "topo/path.h"
 #include "topo/topo.h"
 
-static const char *known_text(enum host_known k)
-{
-	return k == HOST_PRESENT ? "present" : k == HOST_ABSENT ? "absent" : "unknown";
-}
-
 static void add_width(struct json_out *o, const char *key, uint8_t width)
 {
 	topo_add_known(o, key, width ? width : -1);
@@ -105,7 +100,7 @@ static bool begin(struct json_out *c, struct node *n, const char *key, enum host
 		return false;
 	}
 	*c = json_out_new();
-	json_add_string(c, "state", known_text(known));
+	json_add_string(c, "state", host_known_text(known));
 	if (known == HOST_PRESENT)
 		return true;
 	n->rest[known] = json_object_get(c->obj);
@@ -248,7 +243,7 @@ static void add_sriov(struct json_out *o, const struct host_facts *f)
 	if (c->known != HOST_PRESENT)
 		return;
 	s = json_out_new();
-	json_add_string(&s, "state", known_text(c->known));
+	json_add_string(&s, "state", host_known_text(c->known));
 	json_add_uint(&s, "total", c->total);
 	topo_add_known(&s, "num", f->numvfs_known ? f->numvfs : -1);
 	add_flags(&s, ctl, ARRAY_SIZE(ctl), c->at, c->ctl);
@@ -335,8 +330,8 @@ static void add_physical(struct node *n, const struct inventory *inv, const stru
 	add_ats(n, &c->ats);
 	add_part(n, "pri", &c->pri, PCI_PRI_CTRL_ENABLE);
 	add_part(n, "pasid", &c->pasid, PCI_PASID_CTRL_ENABLE);
-	json_add_string(o, "aer", known_text(c->aer));
-	json_add_string(o, "ari", known_text(c->ari));
+	json_add_string(o, "aer", host_known_text(c->aer));
+	json_add_string(o, "ari", host_known_text(c->ari));
 	add_rebar(o, "resizable_bars", &c->rebar);
 	if (c->sriov.known == HOST_PRESENT)
 		add_rebar(o, "resizable_vf_bars", &c->vf_rebar);

@@ -41,8 +41,8 @@ static void add_link(struct json_out *o, const struct topo *t, const struct topo
 		return;
 	}
 	j = json_out_new();
-	topo_add_bdf(&j, "port", topo_at(t, l->upper)->fn->bdf);
-	topo_add_bdf(&j, "below", topo_at(t, l->lower)->fn->bdf);
+	json_add_bdf(&j, "port", topo_at(t, l->upper)->fn->bdf);
+	json_add_bdf(&j, "below", topo_at(t, l->lower)->fn->bdf);
 	add_speed(&j, "speed", l->now.speed);
 	topo_add_known(&j, "width", l->now.width ? l->now.width : -1);
 	add_bandwidth(&j, "bandwidth", topo_link_bandwidth(l->now));
@@ -62,7 +62,7 @@ static void add_hop(struct json_out *o, json_object *hops, const struct topo *t,
 	char id[16];
 
 	json_add_string(&h, "kind", fn ? host_kind_text(fn->facts->kind) : "host-bridge");
-	topo_add_bdf(&h, "bdf", fn ? fn->bdf : BDF_NONE);
+	json_add_bdf(&h, "bdf", fn ? fn->bdf : BDF_NONE);
 	if (fn)
 		(void)snprintf(id, sizeof(id), "%04x:%04x", fn->facts->vendor, fn->facts->device);
 	json_add_string(&h, "id", fn ? id : NULL);
@@ -109,8 +109,8 @@ static json_object *walk_json(const struct topo *t, const struct topo_walk *w)
 	json_object *hops = json_object_new_array();
 
 	json_add_uint(&o, "generation", topo_generation(t));
-	topo_add_bdf(&o, "from", topo_at(t, w->hop[0].node)->fn->bdf);
-	topo_add_bdf(&o, "to", topo_at(t, w->hop[w->n - 1].node)->fn->bdf);
+	json_add_bdf(&o, "from", topo_at(t, w->hop[0].node)->fn->bdf);
+	json_add_bdf(&o, "to", topo_at(t, w->hop[w->n - 1].node)->fn->bdf);
 	json_add_string(&o, "class", topo_class_text(w->class));
 	add_bandwidth(&o, "bandwidth", w->bandwidth);
 	add_bandwidth(&o, "max_bandwidth", w->most);

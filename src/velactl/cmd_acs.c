@@ -33,6 +33,17 @@ static const char *flags(struct arena *a, unsigned long cap, unsigned long ctl)
 	return arena_strdup(a, text);
 }
 
+/* The end of both: the document, or what write makes of it; r < 0: there is none. */
+static enum ctl_exit finish(struct ctl *c, int r, json_object *doc, int (*write)(struct ctl *, json_object *, struct error *),
+			    struct error *err)
+{
+	if (r < 0 || (!c->args.json && write(c, doc, err) < 0))
+		return ctl_fail(c, err);
+	if (c->args.json)
+		ctl_out_json(&c->out, doc);
+	return CTL_OK;
+}
+
 /* ---- show ---------------------------------------------------------------------------------------------- */
 
 static const struct ctl_column show_columns[] = {
@@ -85,13 +96,11 @@ enum ctl_exit ctl_acs_show(struct ctl *c, char const *const *arg, size_t n)
 {
 	auto_(json_object_put) json_object *doc = NULL;
 	struct error err = ERROR_INIT;
+	int r;
 
 	(void)arg, (void)n; /* it takes none */
-	if (ctl_source_topology(&doc, c, &err) < 0 || (!c->args.json && write_show(c, doc, &err) < 0))
-		return ctl_fail(c, &err);
-	if (c->args.json)
-		ctl_out_json(&c->out, doc);
-	return CTL_OK;
+	r = ctl_source_topology(&doc, c, &err);
+	return finish(c, r, doc, write_show, &err);
 }
 
 /* ---- plan ---------------------------------------------------------------------------------------------- */
@@ -226,11 +235,9 @@ enum ctl_exit ctl_acs_plan(struct ctl *c, char const *const *arg, size_t n)
 {
 	auto_(json_object_put) json_object *doc = NULL;
 	struct error err = ERROR_INIT;
+	int r;
 
 	(void)arg, (void)n; /* it takes none */
-	if (ctl_source_acs(&doc, c, &err) < 0 || (!c->args.json && write_plan(c, doc, &err) < 0))
-		return ctl_fail(c, &err);
-	if (c->args.json)
-		ctl_out_json(&c->out, doc);
-	return CTL_OK;
+	r = ctl_source_acs(&doc, c, &err);
+	return finish(c, r, doc, write_plan, &err);
 }

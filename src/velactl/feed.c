@@ -38,12 +38,9 @@ struct feed {
 static int read_all(struct feed *f, struct topo **ret, const struct host_changes *what, struct error *err)
 {
 	auto_(host_inventory_free) struct inventory *inv = NULL;
-	int r = f->topo ? host_inventory_update(&inv, topo_inventory(f->topo), what, f->root, &f->kinds, err) : -ESTALE;
+	bool whole;
+	int r = host_inventory_follow(&inv, &whole, f->topo ? topo_inventory(f->topo) : NULL, what, f->root, &f->kinds, err);
 
-	if (r == -ESTALE) {
-		*err = ERROR_INIT;
-		r = host_inventory_read(&inv, f->root, &f->kinds, err);
-	}
 	if (r == 0)
 		r = topo_build(ret, inv, f->generation + 1, err);
 	if (r == 0)
@@ -85,12 +82,9 @@ static int hear(struct feed *f, struct host_changes *what, int ms, struct error 
 static int change_json(json_object **ret, uint64_t generation, json_object *items, struct error *err)
 {
 	json_object *list = json_object_new_array();
-	struct json_out o = { .obj = list, .failed = !list }, one = json_out_new();
+	struct json_out o = { .obj = list, .failed = !list };
 
-	json_add_uint(&one, "generation", generation);
-	json_add_time(&one, "time", time(NULL));
-	json_add(&one, "items", items);
-	json_append_out(&o, list, &one);
+	json_append(&o, list, topo_change_json(generation, time(NULL), items));
 	*ret = json_finish(&o);
 	return *ret ? 0 : error_set(err, -ENOMEM, "no memory for the changes");
 }

@@ -89,39 +89,69 @@ static int rendered(json_object **ret, json_object *doc, struct error *err)
 	return 0;
 }
 
+/* Of a document that velad has under path: with velad, its answer in *ret; else this host's topology in *t, to make it of. */
+static int ask_or_read(json_object **ret, struct topo **t, struct ctl *c, const char *path, struct error *err)
+{
+	return offline(c) ? read_topo(t, c, err) : ask(ret, c, "GET", path, NULL, err);
+}
+
 int ctl_source_topology(json_object **ret, struct ctl *c, struct error *err)
 {
 	auto_(topo_unref) struct topo *t = NULL;
-	int r;
+	int r = ask_or_read(ret, &t, c, "/v1/topology", err);
 
-	if (!offline(c))
-		return ask(ret, c, "GET", "/v1/topology", NULL, err);
-	r = read_topo(&t, c, err);
-	return r < 0 ? r : rendered(ret, topo_json(t), err);
-}
-
-int ctl_source_path(json_object **ret, struct ctl *c, struct bdf a, struct bdf b, struct error *err)
-{
-	auto_(topo_unref) struct topo *t = NULL;
-	char path[80], from[BDF_TEXT_MAX], to[BDF_TEXT_MAX];
-	int r;
-
-	(void)snprintf(path, sizeof(path), "/v1/topology/paths/%s,%s", bdf_text(from, a), bdf_text(to, b));
-	if (!offline(c))
-		return ask(ret, c, "GET", path, NULL, err);
-	r = read_topo(&t, c, err);
-	return r < 0 ? r : topo_path_json(ret, t, a, b, err);
+	return r < 0 || !t ? r : rendered(ret, topo_json(t), err);
 }
 
 int ctl_source_host(json_object **ret, struct ctl *c, struct error *err)
 {
 	auto_(topo_unref) struct topo *t = NULL;
+	int r = ask_or_read(ret, &t, c, "/v1/host", err);
+
+	return r < 0 || !t ? r : rendered(ret, topo_host_json(t), err);
+}
+
+int ctl_source_routes(json_object **ret, struct ctl *c, struct error *err)
+{
+	auto_(topo_unref) struct topo *t = NULL;
+	int r = ask_or_read(ret, &t, c, "/v1/routes", err);
+
+	return r < 0 || !t ? r : plan_routes_json(ret, t, err);
+}
+
+int ctl_source_acs(json_object **ret, struct ctl *c, struct error *err)
+{
+	auto_(plan_acs_free) struct plan_acs *plan = NULL;
+	auto_(topo_unref) struct topo *t = NULL;
+	int r = ask_or_read(ret, &t, c, "/v1/acs", err);
+
+	if (r < 0 || !t)
+		return r;
+	r = plan_acs_all(&plan, t, err);
+	return r < 0 ? r : rendered(ret, plan_acs_json(plan), err);
+}
+
+/* What lies between two functions; make is topo's or plan's. */
+static int between(json_object **ret, struct ctl *c, const char *path, struct bdf from, struct bdf to,
+		   int (*make)(json_object **, const struct topo *, struct bdf, struct bdf, struct error *), struct error *err)
+{
+	auto_(topo_unref) struct topo *t = NULL;
+	char text[80], a[BDF_TEXT_MAX], b[BDF_TEXT_MAX];
 	int r;
 
-	if (!offline(c))
-		return ask(ret, c, "GET", "/v1/host", NULL, err);
-	r = read_topo(&t, c, err);
-	return r < 0 ? r : rendered(ret, topo_host_json(t), err);
+	(void)snprintf(text, sizeof(text), "%s/%s,%s", path, bdf_text(a, from), bdf_text(b, to));
+	r = ask_or_read(ret, &t, c, text, err);
+	return r < 0 || !t ? r : make(ret, t, from, to, err);
+}
+
+int ctl_source_path(json_object **ret, struct ctl *c, struct bdf a, struct bdf b, struct error *err)
+{
+	return between(ret, c, "/v1/topology/paths", a, b, topo_path_json, err);
+}
+
+int ctl_source_route(json_object **ret, struct ctl *c, struct bdf from, struct bdf to, struct error *err)
+{
+	return between(ret, c, "/v1/routes", from, to, plan_route_json, err);
 }
 
 int ctl_source_plan(json_object **ret, struct ctl *c, const struct plan_request *req, json_object *body,
@@ -144,44 +174,6 @@ int ctl_source_plan(json_object **ret, struct ctl *c, const struct plan_request 
 	if (r == 0 && plan->fits)
 		r = guest_plan_xml(plan, req, t, NULL, NULL, c->conf.console_dir, err);
 	return r < 0 ? r : rendered(ret, plan_json(plan), err);
-}
-
-int ctl_source_routes(json_object **ret, struct ctl *c, struct error *err)
-{
-	auto_(topo_unref) struct topo *t = NULL;
-	int r;
-
-	if (!offline(c))
-		return ask(ret, c, "GET", "/v1/routes", NULL, err);
-	r = read_topo(&t, c, err);
-	return r < 0 ? r : plan_routes_json(ret, t, err);
-}
-
-int ctl_source_route(json_object **ret, struct ctl *c, struct bdf from, struct bdf to, struct error *err)
-{
-	auto_(topo_unref) struct topo *t = NULL;
-	char path[80], a[BDF_TEXT_MAX], b[BDF_TEXT_MAX];
-	int r;
-
-	(void)snprintf(path, sizeof(path), "/v1/routes/%s,%s", bdf_text(a, from), bdf_text(b, to));
-	if (!offline(c))
-		return ask(ret, c, "GET", path, NULL, err);
-	r = read_topo(&t, c, err);
-	return r < 0 ? r : plan_route_json(ret, t, from, to, err);
-}
-
-int ctl_source_acs(json_object **ret, struct ctl *c, struct error *err)
-{
-	auto_(plan_acs_free) struct plan_acs *plan = NULL;
-	auto_(topo_unref) struct topo *t = NULL;
-	int r;
-
-	if (!offline(c))
-		return ask(ret, c, "GET", "/v1/acs", NULL, err);
-	r = read_topo(&t, c, err);
-	if (r == 0)
-		r = plan_acs_all(&plan, t, err);
-	return r < 0 ? r : rendered(ret, plan_acs_json(plan), err);
 }
 
 int ctl_source_dump(char **ret, struct ctl *c, struct anonymize_counts *hidden, struct error *err)

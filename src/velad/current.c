@@ -67,13 +67,8 @@ static int look(struct topo **ret, bool *whole, const struct topo *old, const st
 		const struct current_env *env, struct error *err)
 {
 	auto_(host_inventory_free) struct inventory *inv = NULL;
-	int r = old ? host_inventory_update(&inv, topo_inventory(old), what, env->root, env->kinds, err) : -ESTALE;
+	int r = host_inventory_follow(&inv, whole, old ? topo_inventory(old) : NULL, what, env->root, env->kinds, err);
 
-	*whole = r == -ESTALE;
-	if (*whole) {
-		*err = ERROR_INIT;
-		r = host_inventory_read(&inv, env->root, env->kinds, err);
-	}
 	if (r == 0)
 		r = topo_build(ret, inv, old ? topo_generation(old) : 0, err);
 	if (r == 0) {

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "topo/diff.h"
 
 #define LOG_MAX 32 /* lines of one generation: 1,280 VFs are not 1,280 lines */
 
@@ -49,17 +50,9 @@ json_object *history_json(const struct history *h, uint64_t since)
 	json_object *list = json_object_new_array();
 	struct json_out o = { .obj = list, .failed = !list };
 
-	for (size_t i = 0; i < h->n; i++) {
-		struct json_out one;
-
-		if (h->at[i].generation <= since)
-			continue;
-		one = json_out_new();
-		json_add_uint(&one, "generation", h->at[i].generation);
-		json_add_time(&one, "time", h->at[i].time);
-		json_add(&one, "items", json_object_get(h->at[i].items));
-		json_append_out(&o, list, &one);
-	}
+	for (size_t i = 0; i < h->n; i++)
+		if (h->at[i].generation > since)
+			json_append(&o, list, topo_change_json(h->at[i].generation, h->at[i].time, json_object_get(h->at[i].items)));
 	return json_finish(&o);
 }
 

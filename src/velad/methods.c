@@ -115,26 +115,27 @@ static int two_functions(struct bdf *a, struct bdf *b, const char *param, struct
 	return 0;
 }
 
-static int get_path(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+/* What lies between two functions; make is topo's or plan's. */
+static int get_between(struct manager *m, const struct api_request *req, struct api_response *res,
+		       int (*make)(json_object **, const struct topo *, struct bdf, struct bdf, struct error *),
+		       struct error *err)
 {
-	struct manager *m = self;
 	struct bdf a, b;
 	int r = two_functions(&a, &b, req->param, err);
 
 	if (r == 0)
 		r = current_catch_up(m->now, CURRENT_CONTROLS, err);
-	return r < 0 ? r : topo_path_json(&res->body, current_topo(m->now), a, b, err);
+	return r < 0 ? r : make(&res->body, current_topo(m->now), a, b, err);
+}
+
+static int get_path(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	return get_between(self, req, res, topo_path_json, err);
 }
 
 static int get_route(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
-	struct manager *m = self;
-	struct bdf a, b;
-	int r = two_functions(&a, &b, req->param, err);
-
-	if (r == 0)
-		r = current_catch_up(m->now, CURRENT_CONTROLS, err);
-	return r < 0 ? r : plan_route_json(&res->body, current_topo(m->now), a, b, err);
+	return get_between(self, req, res, plan_route_json, err);
 }
 
 static int get_acs(void *self, const struct api_request *req, struct api_response *res, struct error *err)

@@ -9,12 +9,8 @@
 
 static char *dump_of(struct host_root *root)
 {
-	struct host_kinds kinds = test_kinds();
-	struct error err = ERROR_INIT;
-	char *text = NULL;
+	char *text = test_dump(root);
 
-	if (host_dump(&text, root, &kinds, NULL, &err) < 0)
-		fail_msg("%s", err.text);
 	host_root_close(root);
 	return text;
 }
@@ -66,9 +62,7 @@ static void root_cannot_be_left(void **state)
 
 static void bad_text_is_refused_by_line(void **state)
 {
-	static const struct {
-		const char *text, *says;
-	} cases[] = {
+	static const struct test_refusal cases[] = {
 		{ "", "first line" },
 		{ "hello\n", "first line" },
 		{ TEXT_MAGIC_LINE "a/b\n", "test:2: neither" },
@@ -86,14 +80,7 @@ static void bad_text_is_refused_by_line(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct error err = ERROR_INIT;
-		struct host_root *root = NULL;
-
-		assert_int_equal(host_root_parse_text(&root, cases[i].text, strlen(cases[i].text), "test", &err), -EINVAL);
-		if (!strstr(err.text, cases[i].says))
-			fail_msg("case %zu says \"%s\", not \"%s\"", i, err.text, cases[i].says);
-	}
+	test_refused(cases, ARRAY_SIZE(cases));
 }
 
 /* A directory is written only where nothing shows it; "a-b" sorts between "a" and what is in it. */

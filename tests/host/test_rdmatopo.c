@@ -86,9 +86,7 @@ static void the_fixture(void **state)
 
 static void bad_dumps_are_refused_by_place(void **state)
 {
-	static const struct {
-		const char *text, *says;
-	} cases[] = {
+	static const struct test_refusal cases[] = {
 		{ "[", "test is no dump of rdma_topo: not JSON at byte 1" },
 		{ "[1]", "test: function 0: it must be an object" },
 		{ "[{}]", "test: function 0: realpath: it is missing" },
@@ -125,14 +123,7 @@ static void bad_dumps_are_refused_by_place(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct error err = ERROR_INIT;
-		struct host_root *root = NULL;
-
-		assert_int_equal(host_root_parse_text(&root, cases[i].text, strlen(cases[i].text), "test", &err), -EINVAL);
-		if (!strstr(err.text, cases[i].says))
-			fail_msg("case %zu says \"%s\", not \"%s\"", i, err.text, cases[i].says);
-	}
+	test_refused(cases, ARRAY_SIZE(cases));
 }
 
 /* Null is what rdma_topo writes where there was no file: no group, no node. A copy of sysfs elsewhere will do. */

@@ -8,17 +8,6 @@
 #include "host/text.h"
 #include "support.h"
 
-static char *dump_of(struct host_root *root)
-{
-	struct host_kinds kinds = test_kinds();
-	struct error err = ERROR_INIT;
-	char *text = NULL;
-
-	if (host_dump(&text, root, &kinds, NULL, &err) < 0)
-		fail_msg("%s", err.text);
-	return text;
-}
-
 static struct host_root *root_of(const char *text)
 {
 	struct error err = ERROR_INIT;
@@ -53,10 +42,10 @@ static void round_trip(const char *file)
 	if (host_root_open_text(&root, file, &err) < 0)
 		fail_msg("%s", err.text);
 	was = documents(root);
-	first = dump_of(root);
+	first = test_dump(root);
 	back = root_of(first);
 	is = documents(back);
-	second = dump_of(back);
+	second = test_dump(back);
 	if (strcmp(was, is) != 0)
 		fail_msg("%s: its dump is another host", file);
 	if (strcmp(first, second) != 0)
@@ -157,7 +146,7 @@ static void errors_are_kept(void **state)
 	struct host_root *root = root_of(TEXT_MAGIC_LINE LINK FN "/config ! EIO\n" FN "/numa_node ! EACCES\n"
 					 FN "/uevent\tPCI_CLASS=30200\\nPCI_ID=10DE:2330\\nPCI_SUBSYS_ID=10DE:16C1\n"
 					 "sys/devices/system/node ! EPERM\n");
-	char *text = dump_of(root), buf[16];
+	char *text = test_dump(root), buf[16];
 	struct host_names names;
 	struct arena arena = { 0 };
 
@@ -178,7 +167,7 @@ static void errors_are_kept(void **state)
 static void dump_says(const char *all, const char *needle)
 {
 	struct host_root *root = root_of(all), *back;
-	char *text = dump_of(root), *was = documents(root), *is;
+	char *text = test_dump(root), *was = documents(root), *is;
 
 	back = root_of(text);
 	is = documents(back);
@@ -225,7 +214,7 @@ static void put(const char *dir, const char *path, const void *bytes, size_t n)
 static void listed_files_are_kept(void **state)
 {
 	struct host_root *root = root_of(TEXT_MAGIC_LINE LINK "sys/bus/pci/devices/README\tsecret\n"), *back;
-	char *text = dump_of(root), *was = documents(root), *is, buf[16];
+	char *text = test_dump(root), *was = documents(root), *is, buf[16];
 
 	(void)state;
 	assert_non_null(strstr(text, "\nsys/bus/pci/devices/README ! ENODATA\n"));
@@ -258,14 +247,14 @@ static void a_dump_says_what_it_lacks(void **state)
 	put(dir, FN "/vpd", "SECRET", 6);
 	put(dir, FN "/config", config, 64);
 	assert_int_equal(host_root_open(&root, dir, &err), 0);
-	text = dump_of(root);
+	text = test_dump(root);
 	assert_non_null(strstr(text, "\n" FN "/config\tparts 64\n 000: 86 80 01 00 06 00 10 00 01 00 04 06 00 00 01 00\n"));
 	assert_non_null(strstr(text, "\n# not read: capabilities of 1 of 1 functions:"));
 	assert_null(strstr(text, "SECRET"));
 	free(text);
 
 	put(dir, FN "/config", config, 256); /* as root: the header and the capability's first dword, not its rest */
-	text = dump_of(root);
+	text = test_dump(root);
 	assert_non_null(strstr(text, "/config\tparts 256\n"));
 	assert_non_null(strstr(text, "\n 060: 05 00 77 00\n"));
 	assert_null(strstr(text, "not read"));

@@ -35,6 +35,24 @@ put() { printf '%s\n' "$1" >"$2"; }
 driver() { basename "$(readlink "$sys/devices/$1/driver" || echo none)"; }
 group() { basename "$(readlink "$sys/devices/$1/iommu_group" || echo none)"; }
 
+velad_conf() { # velad_conf [SED]: the shipped configuration, with all that is written in $dir
+	sed "s|^state_dir = .*|state_dir = $dir|; s|^console_dir = .*|console_dir = $dir|; s|^socket = .*|socket = $dir/sock|
+		${1:-}" conf/velad.conf >"$dir/velad.conf"
+}
+ctl() { timeout 30 "$build/velactl" --conf "$dir/velad.conf" "$@"; }
+# of EXPRESSION: of the JSON on standard input, python's `d`
+of() { python3 -c 'import json, sys; d = json.load(sys.stdin); print(eval(sys.argv[1]))' "$1"; }
+start_velad() {
+	rm -f "$dir/sock"
+	"$build/velad" --root "$mnt" --uevents "$dir/uevents" --conf "$dir/velad.conf" --libvirt test:///default 2>>"$dir/velad.log" &
+	velad=$!
+	for ((i = 0; i < 200; i++)); do
+		[[ -S $dir/sock ]] && ctl list >/dev/null 2>&1 && return
+		sleep 0.02
+	done
+	not_ok "velad starts" "$(tail "$dir/velad.log")"
+	exit 1
+}
 stop_velad() { # stop_velad [SIGNAL]; its process is $velad
 	[[ $velad ]] || return 0
 	kill "-${1:-TERM}" "$velad" 2>/dev/null

@@ -12,22 +12,8 @@ cleanup() { stop_velad KILL; }
 # shellcheck source=tests/hostsim/sim.bash
 . tests/hostsim/sim.bash
 
-sed "s|^state_dir = .*|state_dir = $dir|; s|^console_dir = .*|console_dir = $dir|; s|^socket = .*|socket = $dir/sock|
-	s|^keep_seconds = .*|keep_seconds = 1|; s|^nic = 8086:1591|nic = 8086:10c9:0200 8086:1591|" conf/velad.conf >"$dir/velad.conf"
-ctl() { timeout 30 "$build/velactl" --conf "$dir/velad.conf" "$@"; }
-start_velad() {
-	rm -f "$dir/sock"
-	"$build/velad" --root "$mnt" --uevents "$dir/uevents" --conf "$dir/velad.conf" --libvirt test:///default 2>>"$dir/velad.log" &
-	velad=$!
-	for ((i = 0; i < 200; i++)); do
-		[[ -S $dir/sock ]] && ctl list >/dev/null 2>&1 && return
-		sleep 0.02
-	done
-	not_ok "velad starts" "$(tail "$dir/velad.log")"
-	exit 1
-}
+velad_conf "s|^keep_seconds = .*|keep_seconds = 1|; s|^nic = 8086:1591|nic = 8086:10c9:0200 8086:1591|"
 create() { ctl create "$@" 2>&1; }
-of() { python3 -c 'import json, sys; d = json.load(sys.stdin); print(eval(sys.argv[1]))' "$1"; }
 state() { ctl -o json show "$1" 2>/dev/null | of 'd["state"]'; }
 findings() { ctl -o json show "$1" | of '", ".join("%s %s %d" % (f["rule"], f["device"], f["times"]) for f in d["findings"])'; }
 # until TEXT COMMAND...: the command prints TEXT within ten seconds

@@ -58,20 +58,7 @@ put clear $sim/fault
 same "all of that undone: the host is as before"
 
 # ---- velad on it
-sed "s|^state_dir = .*|state_dir = $dir|; s|^console_dir = .*|console_dir = $dir|; s|^socket = .*|socket = $dir/sock|" \
-	conf/velad.conf >"$dir/velad.conf"
-ctl() { timeout 30 "$build/velactl" --conf "$dir/velad.conf" "$@"; }
-start_velad() {
-	rm -f "$dir/sock"
-	"$build/velad" --root "$mnt" --uevents "$dir/uevents" --conf "$dir/velad.conf" --libvirt test:///default 2>>"$dir/velad.log" &
-	velad=$!
-	for ((i = 0; i < 200; i++)); do
-		[[ -S $dir/sock ]] && ctl list >/dev/null 2>&1 && return
-		sleep 0.02
-	done
-	not_ok "velad starts" "$(tail "$dir/velad.log")"
-	exit 1
-}
+velad_conf
 wanted=(--gpus 2 --vfs-per-gpu 1 --max-path PIX --vcpus 2 --memory 512M)
 create() { ctl create "$@" "${wanted[@]}" 2>&1; }
 state() { ctl -o json show "$1" 2>/dev/null | sed -n 's/^ *"state": *"\([a-z]*\)".*/\1/p' | head -n 1; }

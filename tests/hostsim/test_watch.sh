@@ -6,23 +6,14 @@ set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:-build}")
 velad=
-cleanup() {
-	[[ ! $velad ]] || { kill "$velad" && wait "$velad"; } 2>/dev/null
-}
+cleanup() { stop_velad; }
 # shellcheck source=tests/hostsim/sim.bash
 . tests/hostsim/sim.bash
 gpu=0000:19:00.0 pf=0000:1a:00.0 vf=0000:1a:00.1 port=0000:17:02.0
 
 mount_host --uevents "$dir/uevents" tests/hosts/xe9680/sys.txt || exit 1
-sed "s|^state_dir = .*|state_dir = $dir|; s|^console_dir = .*|console_dir = $dir|; s|^socket = .*|socket = $dir/sock|" \
-	conf/velad.conf >"$dir/velad.conf"
-"$build/velad" --root "$mnt" --uevents "$dir/uevents" --conf "$dir/velad.conf" --libvirt test:///default 2>"$dir/velad.log" &
-velad=$!
-ctl() { timeout 30 "$build/velactl" --conf "$dir/velad.conf" "$@"; }
-for ((i = 0; i < 200; i++)); do
-	[[ -S $dir/sock ]] && ctl list >/dev/null 2>&1 && break
-	sleep 0.02
-done
+velad_conf
+start_velad
 # get PATH [EXPRESSION [SECONDS]]: the answer, or a part of it as python's `d`; with SECONDS, asked until that is true
 get() {
 	python3 - "$dir/sock" "$@" <<-'END'
@@ -51,7 +42,6 @@ heard() {
 		for c in d["changes"] for i in c["items"])')
 	last=$(get "/v1/changes/$last" 'd["generation"]')
 }
-of() { python3 -c 'import json, sys; d = json.load(sys.stdin); print(eval(sys.argv[1]))' "$1"; }
 # whole TEXT: velad's topology is what reading everything gives
 whole() {
 	local strip='sorted((n["bdf"], json.dumps({k: v for k, v in n.items() if k != "owner"}, sort_keys=True))
@@ -121,9 +111,7 @@ is "an old generation is gone" "410 gone" "$(get /v1/changes/0 '"%d %s" % (d["st
 is "one to come, too" "410" "$(get /v1/changes/$((last + 50)) 'd["status"]')"
 is "what is no number is refused" "400 invalid" "$(get /v1/changes/x '"%d %s" % (d["status"], d["code"])')"
 
-kill "$velad"
-wait "$velad"
-velad=
+stop_velad
 wait "$watch"
 is "velactl watch ends with velad" "7" "$?"
 

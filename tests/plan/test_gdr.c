@@ -29,16 +29,7 @@ static struct topo *with_ats(void)
 
 static struct plan *plan_of(struct topo *t, const char *json, const struct plan_taken *taken, const struct plan_acs_held *held)
 {
-	struct plan_request req = test_request(json);
-	struct plan_input in = { .topo = t, .request = &req, .taken = taken, .ntaken = taken ? 1 : 0, .held = held,
-				 .nheld = held ? 1 : 0, .policy = { .vfs_per_pf = 8, .memory_reserve = 512u << 20 } };
-	struct error err = ERROR_INIT;
-	struct plan *p = NULL;
-
-	if (plan_make(&p, &in, &err) < 0)
-		fail_msg("%s", err.text);
-	plan_request_done(&req);
-	return p;
+	return test_plan_held(t, json, taken, taken ? 1 : 0, held, held ? 1 : 0);
 }
 
 static const struct plan_step *step_of(const struct plan *p, const char *target)
