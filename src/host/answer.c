@@ -3,11 +3,9 @@
 #include "host/answer.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 #include "base/arena.h"
-#include "host/root.h"
+#include "host/path.h"
 #include "host/text.h"
 
 int answers_init(struct answers *a, struct host_root *root)
@@ -26,13 +24,8 @@ void answers_done(struct answers *a)
 void answer_put(struct answers *a, const char *value, const char *fmt, ...)
 {
 	char path[HOST_PATH_MAX];
-	va_list ap;
-	int n;
 
-	va_start(ap, fmt);
-	n = vsnprintf(path, sizeof(path), fmt, ap);
-	va_end(ap);
-	if (!a->text || n < 0 || n >= (int)sizeof(path))
+	if (PATH_OF(path, fmt) < 0 || !a->text)
 		return;
 	(void)text_host_add(a->text, &(struct text_entry){ .path = path, .type = TEXT_FILE, .value = value });
 	text_host_sort(a->text); /* a few dozen of them */
@@ -42,14 +35,10 @@ int answer_read(struct answers *a, char **ret, struct arena *arena, const char *
 {
 	const struct text_entry *e;
 	char path[HOST_PATH_MAX];
-	va_list ap;
-	int n;
+	int r = PATH_OF(path, fmt);
 
-	va_start(ap, fmt);
-	n = vsnprintf(path, sizeof(path), fmt, ap);
-	va_end(ap);
-	if (n < 0 || n >= (int)sizeof(path))
-		return -ENAMETOOLONG;
+	if (r < 0)
+		return r;
 	if (!a->text)
 		return host_read_all(a->root, ret, arena, "%s", path);
 	e = text_host_find(a->text, path);

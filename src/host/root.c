@@ -123,7 +123,7 @@ const char *host_root_comment(const struct host_root *r)
 
 /* ---- paths -------------------------------------------------------------------------------------- */
 
-int root_path(char path[HOST_PATH_MAX], const char *fmt, va_list ap)
+int host_path(char path[HOST_PATH_MAX], const char *fmt, va_list ap)
 {
 	int n = vsnprintf(path, HOST_PATH_MAX, fmt, ap);
 

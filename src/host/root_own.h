@@ -2,9 +2,9 @@
 #pragma once
 /* host/root_own — what root.c and config.c share (room-private). */
 
-#include <stdarg.h>
 #include <stdatomic.h>
 
+#include "host/path.h"
 #include "host/record.h"
 #include "host/root.h"
 
@@ -16,15 +16,4 @@ struct host_root {
 	atomic_uint_fast64_t syscalls, config_dwords;
 };
 
-int root_path(char path[HOST_PATH_MAX], const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 int root_open(struct host_root *r, const char *path, uint64_t flags); /* a descriptor, or -errno */
-
-#define PATH_OF(path, fmt)                              \
-	({                                              \
-		va_list ap_;                            \
-		int n_;                                 \
-		va_start(ap_, fmt);                     \
-		n_ = root_path(path, fmt, ap_);         \
-		va_end(ap_);                            \
-		n_;                                     \
-	})

@@ -2,7 +2,6 @@
 /* Reads what concerns the whole host: kernel, CPU model, product, IOMMU units, vfio-pci, KVM; then the rest of
  * struct host_system, a file each. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +9,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "host/answer.h"
+#include "host/path.h"
 #include "host/read.h"
 
 const char *host_text(struct inventory *inv, const char *text)
@@ -22,13 +22,8 @@ const char *host_text(struct inventory *inv, const char *text)
 const char *host_text_read(struct inventory *inv, struct host_root *root, const char *fmt, ...)
 {
 	char path[HOST_PATH_MAX], text[4096];
-	va_list ap;
-	int n;
 
-	va_start(ap, fmt);
-	n = vsnprintf(path, sizeof(path), fmt, ap);
-	va_end(ap);
-	if (n < 0 || n >= (int)sizeof(path) || host_read(root, text, sizeof(text), "%s", path) < 0)
+	if (PATH_OF(path, fmt) < 0 || host_read(root, text, sizeof(text), "%s", path) < 0)
 		return "";
 	return host_text(inv, text);
 }
