@@ -24,6 +24,15 @@ struct act_driver {
 
 enum act_domain { ACT_DOMAIN_ABSENT, ACT_DOMAIN_SHUTOFF, ACT_DOMAIN_RUNNING };
 
+/* With the bits that may be changed; it is a programming error to name others. */
+enum act_word {
+	ACT_ACS,     /* ACS control of a port: DirectTrans 0x40, TransBlk 0x02 */
+	ACT_ATS,     /* ATS control: none */
+	ACT_DEVCTL,  /* device control: RlxdOrd 0x10, ExtTag 0x100, MaxReadReq 0x7000 */
+	ACT_DEVCTL2, /* device control 2: 10BitTagReq 0x1000 */
+	ACT_WORD_MAX_,
+};
+
 struct act_ops {
 	int (*vfio_loaded)(void *self, bool *ret, struct error *err);
 	int (*vfio_load)(void *self, struct error *err);
@@ -32,9 +41,11 @@ struct act_ops {
 	/* -ENODEV: there is no such function */
 	int (*driver)(void *self, struct act_driver *ret, struct bdf fn, struct error *err);
 	int (*driver_set)(void *self, struct bdf fn, const struct act_driver *want, struct error *err);
-	/* The ACS control word of a port once these bits are set and those cleared, of DT and TB (PCI_ACS_*) only; the
-	 * others are as they were. Without bits it only looks. -ENODEV as above; -EIO. */
-	int (*acs)(void *self, uint16_t *ret, struct bdf port, uint16_t set, uint16_t clear, struct error *err);
+	/* A control word of a function's config space, once these bits are set and those cleared; all others are as they
+	 * were. Without bits it only looks. -ENODEV as above; -ENXIO: the function has no such register, or no such
+	 * bit; -EIO. */
+	int (*word)(void *self, uint16_t *ret, struct bdf fn, enum act_word which, uint16_t set, uint16_t clear,
+		    struct error *err);
 	int (*domain)(void *self, enum act_domain *ret, const char *name, struct error *err);
 	int (*domain_start)(void *self, const char *name, const char *xml, struct error *err); /* define, create */
 	int (*domain_stop)(void *self, const char *name, struct error *err); /* destroy, undefine; absent is fine */

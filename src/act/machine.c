@@ -45,9 +45,10 @@ static int driver_set(void *self, struct bdf fn, const struct act_driver *want, 
 	return act_pci_driver_set(&((struct act_machine *)self)->pci, fn, want, err);
 }
 
-static int acs(void *self, uint16_t *ret, struct bdf port, uint16_t set, uint16_t clear, struct error *err)
+static int word(void *self, uint16_t *ret, struct bdf fn, enum act_word which, uint16_t set, uint16_t clear,
+		struct error *err)
 {
-	return act_pci_acs(&((struct act_machine *)self)->pci, ret, port, set, clear, err);
+	return act_pci_word(&((struct act_machine *)self)->pci, ret, fn, which, set, clear, err);
 }
 
 static int domain(void *self, enum act_domain *ret, const char *name, struct error *err)
@@ -72,7 +73,7 @@ static const struct act_ops machine_ops = {
 	.vf_count_set = vf_count_set,
 	.driver = driver,
 	.driver_set = driver_set,
-	.acs = acs,
+	.word = word,
 	.domain = domain,
 	.domain_start = domain_start,
 	.domain_stop = domain_stop,

@@ -1,26 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Binding drivers, creating VFs, ACS control. Orders go to the bus's attributes; what counts is what can be read
+/* Binding drivers, creating VFs. Orders go to the bus's attributes; what counts is what can be read
  * back afterwards. */
 #include "act/pci.h"
 
-#include <assert.h>
-#include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/pci_regs.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/error.h"
-#include "host/pcicap.h"
 #include "host/root.h"
 
 #define VFIO_PCI "vfio-pci"
 
 /* "sys/devices/pci0000:15/.../0000:17:01.0": works below a text host, too, which follows no links. */
-static int function_path(const struct act_pci *p, char path[HOST_PATH_MAX], struct bdf fn, struct error *err)
+int act_pci_path(const struct act_pci *p, char path[HOST_PATH_MAX], struct bdf fn, struct error *err)
 {
 	static const char up[] = "../../../"; /* from sys/bus/pci/devices to sys */
 	char name[BDF_TEXT_MAX], link[HOST_PATH_MAX - 8];
@@ -101,7 +97,7 @@ static int driver_at(const struct act_pci *p, struct act_driver *ret, const char
 int act_pci_driver(const struct act_pci *p, struct act_driver *ret, struct bdf fn, struct error *err)
 {
 	char path[HOST_PATH_MAX];
-	int r = function_path(p, path, fn, err);
+	int r = act_pci_path(p, path, fn, err);
 
 	return r < 0 ? r : driver_at(p, ret, path, err);
 }
@@ -185,7 +181,7 @@ int act_pci_driver_set(const struct act_pci *p, struct bdf fn, const struct act_
 	struct deadline end = deadline_in(p->deadline_ms);
 	char path[HOST_PATH_MAX], name[BDF_TEXT_MAX];
 	struct act_driver now;
-	int r = function_path(p, path, fn, err);
+	int r = act_pci_path(p, path, fn, err);
 
 	if (r == 0)
 		r = driver_at(p, &now, path, err);
@@ -224,7 +220,7 @@ static int read_count(const struct act_pci *p, uint16_t *ret, const char *path, 
 int act_pci_vf_count(const struct act_pci *p, uint16_t *ret, struct bdf pf, struct error *err)
 {
 	char path[HOST_PATH_MAX];
-	int r = function_path(p, path, pf, err);
+	int r = act_pci_path(p, path, pf, err);
 
 	return r < 0 ? r : read_count(p, ret, path, "sriov_numvfs", pf, err);
 }
@@ -296,7 +292,7 @@ static bool vfs_are_there(const struct act_pci *p, const char *path, uint16_t n)
 	struct bdf vf;
 
 	for (unsigned i = 0; i < n; i++)
-		if (vf_bdf(p, &vf, path, i) < 0 || function_path(p, vf_path, vf, &ignored) < 0)
+		if (vf_bdf(p, &vf, path, i) < 0 || act_pci_path(p, vf_path, vf, &ignored) < 0)
 			return false;
 	return vf_bdf(p, &vf, path, n) < 0;
 }
@@ -337,7 +333,7 @@ int act_pci_vf_count_set(const struct act_pci *p, struct bdf pf, uint16_t n, str
 {
 	char path[HOST_PATH_MAX], name[BDF_TEXT_MAX];
 	uint16_t now, total;
-	int r = function_path(p, path, pf, err);
+	int r = act_pci_path(p, path, pf, err);
 
 	if (r == 0)
 		r = read_count(p, &now, path, "sriov_numvfs", pf, err);
@@ -351,86 +347,4 @@ int act_pci_vf_count_set(const struct act_pci *p, struct bdf pf, uint16_t n, str
 	if (now != n)
 		r = change_count(p, path, pf, now, n, err);
 	return r < 0 ? r : await_count(p, path, pf, n, err);
-}
-
-/* ---- ACS control ------------------------------------------------------------------------------------- */
-
-static int config_read(void *self, uint16_t off, unsigned n, uint32_t *ret)
-{
-	return host_config_read(self, off, n, ret);
-}
-
-static int read_acs(const struct act_pci *p, struct pcicap_acs *ret, const char *path, const char *name, struct error *err)
-{
-	struct host_config c;
-	struct pcicap cap;
-	int r = host_config_open(&c, p->root, "%s/config", path);
-
-	if (r < 0)
-		return error_set(err, -EIO, "cannot read the config space of %s: %s", name, strerror(-r));
-	pcicap_walk(&cap, config_read, &c);
-	host_config_close(&c);
-	if (cap.dead)
-		return error_set(err, -EIO, "the config space of port %s reads as ff: it fell off the bus or sleeps in D3cold; "
-				 "reset or power-cycle it", name);
-	if (cap.acs.known == HOST_UNKNOWN)
-		return error_set(err, -EIO, "cannot read the ACS capability of port %s; velad must be root on the real machine",
-				 name);
-	if (cap.acs.known == HOST_ABSENT)
-		return error_set(err, -EIO, "port %s has no ACS capability", name);
-	*ret = cap.acs;
-	return 0;
-}
-
-static const char *bit_names(uint16_t bits)
-{
-	return bits == PCI_ACS_DT ? "DirectTrans" : bits == PCI_ACS_TB ? "TransBlk" : "DirectTrans and TransBlk";
-}
-
-/* PCI Express Base 6.0, 7.7.11.3: control is the word after the capability. A port that the kernel locks down
- * (CONFIG_SECURITY_LOCKDOWN_LSM, LOCKDOWN_PCI_ACCESS) says EPERM. */
-static int write_acs(const struct act_pci *p, const struct pcicap_acs *acs, uint16_t want, const char *path,
-		     const char *name, struct error *err)
-{
-	uint16_t word = htole16(want);
-	int r = host_write_at(p->root, &word, sizeof(word), (size_t)acs->at + PCI_ACS_CTRL, "%s/config", path);
-
-	if (r == -EPERM)
-		return error_set(err, -EIO, "port %s: cannot write ACS control 0x%02x: %s; velad must be root, and the kernel not "
-				 "locked down (/sys/kernel/security/lockdown)", name, want, strerror(-r));
-	if (r < 0)
-		return error_set(err, r == -EBUSY ? -EBUSY : -EIO, "port %s: cannot write ACS control 0x%02x: %s", name, want,
-				 strerror(-r));
-	return 0;
-}
-
-int act_pci_acs(const struct act_pci *p, uint16_t *ret, struct bdf port, uint16_t set, uint16_t clear,
-		struct error *err)
-{
-	char path[HOST_PATH_MAX], name[BDF_TEXT_MAX];
-	struct pcicap_acs now;
-	uint16_t want, wrong;
-	int r = function_path(p, path, port, err);
-
-	assert(((set | clear) & ~(PCI_ACS_DT | PCI_ACS_TB)) == 0 && (set & clear) == 0);
-	if (r == 0)
-		r = read_acs(p, &now, path, bdf_text(name, port), err);
-	if (r < 0)
-		return r;
-	if (set & ~now.cap)
-		return error_set(err, -EIO, "port %s has no %s (ACSCap 0x%02x)", name, bit_names(set & (uint16_t)~now.cap), now.cap);
-	want = (uint16_t)((now.ctl | set) & ~clear);
-	if (want != now.ctl) {
-		r = write_acs(p, &now, want, path, name, err);
-		if (r == 0)
-			r = read_acs(p, &now, path, name, err);
-		if (r < 0)
-			return r;
-	}
-	wrong = (uint16_t)((now.ctl ^ want) & (set | clear));
-	if (wrong)
-		return error_set(err, -EIO, "port %s: ACS control is 0x%02x after 0x%02x was written: %s did not change", name,
-				 now.ctl, want, bit_names(wrong));
-	*ret = now.ctl;
-	return 0;
 }

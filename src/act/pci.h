@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* act/pci — drivers and VF counts of PCI functions, ACS control of ports, through sysfs. The only file that writes there
- * (Documentation/ABI/testing/sysfs-bus-pci). The kernel works while write(2) runs, so calls may block
- * as long as a driver does. */
+/* act/pci — drivers and VF counts of PCI functions (pci.c) and control words of their config space (word.c), through
+ * sysfs (Documentation/ABI/testing/sysfs-bus-pci). Only these files write there. The kernel works while write(2) runs,
+ * so calls may block as long as a driver does. */
 
 #include <stdint.h>
 
 #include "act/act.h"
 #include "base/bdf.h"
+#include "host/root.h"
 
 struct error;
-struct host_root;
 
 #define ACT_PCI_DEADLINE_MS 5000 /* for the kernel to show what it was told */
 
@@ -28,6 +28,9 @@ int act_pci_vf_count(const struct act_pci *p, uint16_t *ret, struct bdf pf, stru
 /* -EBUSY too when a VF that would go is bound to vfio-pci: a guest may have it. -ENOSPC: the PF has
  * fewer VFs. */
 int act_pci_vf_count_set(const struct act_pci *p, struct bdf pf, uint16_t n, struct error *err);
-/* As act_ops.acs. The text names the port, and the bits that did not become what they were to be. */
-int act_pci_acs(const struct act_pci *p, uint16_t *ret, struct bdf port, uint16_t set, uint16_t clear,
-		struct error *err);
+/* As act_ops.word. The text names the function, and the bits that did not become what they were to be. */
+int act_pci_word(const struct act_pci *p, uint16_t *ret, struct bdf fn, enum act_word which, uint16_t set, uint16_t clear,
+		 struct error *err);
+
+/* "sys/devices/pci0000:15/.../0000:17:01.0" (room-private) */
+int act_pci_path(const struct act_pci *p, char path[HOST_PATH_MAX], struct bdf fn, struct error *err);

@@ -31,7 +31,7 @@ static void look(struct inst_manager *m, struct port *p)
 
 	p->r = steps_acs_read(&want, &p->held->step, &p->err);
 	if (p->r == 0)
-		p->r = m->env.act.ops->acs(m->env.act.self, &p->was, p->held->step.bdf, 0, 0, &p->err);
+		p->r = m->env.act.ops->word(m->env.act.self, &p->was, p->held->step.bdf, ACT_ACS, 0, 0, &p->err);
 	if (p->r < 0)
 		return;
 	p->lost = (p->was & want.set) != want.set || p->was & want.clear;
@@ -48,7 +48,7 @@ static void mend(struct inst_manager *m, struct port *p)
 	uint16_t now;
 
 	if (p->lost && steps_acs_read(&want, &p->held->step, &err) == 0 &&
-	    m->env.act.ops->acs(m->env.act.self, &now, p->held->step.bdf, want.set, want.clear, &err) < 0) {
+	    m->env.act.ops->word(m->env.act.self, &now, p->held->step.bdf, ACT_ACS, want.set, want.clear, &err) < 0) {
 		p->r = err.code;
 		p->err = err;
 		p->lost = false; /* as it was: it is not kept */

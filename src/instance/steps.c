@@ -198,7 +198,7 @@ static int probe_acs(const struct steps *s, struct seen *ret, const struct rows_
 	int r = steps_acs_read(&want, step, err);
 
 	if (r == 0)
-		r = s->act.ops->acs(s->act.self, &now, step->bdf, 0, 0, err);
+		r = s->act.ops->word(s->act.self, &now, step->bdf, ACT_ACS, 0, 0, err);
 	if (r < 0)
 		return r;
 	if ((now & ~ACS_OURS) != want.rest)
@@ -215,7 +215,7 @@ static int apply_acs(const struct steps *s, const struct rows_step *step, struct
 	uint16_t now;
 	int r = steps_acs_read(&want, step, err);
 
-	return r < 0 ? r : s->act.ops->acs(s->act.self, &now, step->bdf, want.set, want.clear, err);
+	return r < 0 ? r : s->act.ops->word(s->act.self, &now, step->bdf, ACT_ACS, want.set, want.clear, err);
 }
 
 static int revert_acs(const struct steps *s, const struct rows_step *step, const char *original, struct error *err)
@@ -226,7 +226,7 @@ static int revert_acs(const struct steps *s, const struct rows_step *step, const
 
 	if (parse_uint(&was, original, 16, UINT16_MAX) < 0)
 		return error_set(err, -EBADMSG, "the store has \"%.80s\" as its original ACS control", original);
-	r = s->act.ops->acs(s->act.self, &now, step->bdf, was & ACS_OURS, ~was & ACS_OURS, err);
+	r = s->act.ops->word(s->act.self, &now, step->bdf, ACT_ACS, was & ACS_OURS, ~was & ACS_OURS, err);
 	return r == -ENODEV ? gone(s, step) : r;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Drivers, VF counts and ACS control, on a root that reacts as the kernel would, and on one that does not. */
+/* Drivers, VF counts and control words, on a root that reacts as the kernel would, and on one that does not. */
 #include "act/fixture.h"
 
 #include <signal.h>
@@ -293,13 +293,13 @@ static void test_acs(void **state)
 	(void)state;
 	fx_init(&f);
 	make_port(&f, bytes, 0x5f, 0x1f);
-	assert_int_equal(act_pci_acs(&f.pci, &ctl, bdf(FX_GPU), 0, 0, &err), 0);
+	assert_int_equal(act_pci_word(&f.pci, &ctl, bdf(FX_GPU), ACT_ACS, 0, 0, &err), 0);
 	assert_int_equal(ctl, 0x1f);
 	assert_config(&f, bytes, 0x1f);
-	assert_int_equal(act_pci_acs(&f.pci, &ctl, bdf(FX_GPU), 0x40, 0x02, &err), 0);
+	assert_int_equal(act_pci_word(&f.pci, &ctl, bdf(FX_GPU), ACT_ACS, 0x40, 0x02, &err), 0);
 	assert_int_equal(ctl, 0x5d);
 	assert_config(&f, bytes, 0x5d);
-	assert_int_equal(act_pci_acs(&f.pci, &ctl, bdf(FX_GPU), 0x02, 0x40, &err), 0); /* and back */
+	assert_int_equal(act_pci_word(&f.pci, &ctl, bdf(FX_GPU), ACT_ACS, 0x02, 0x40, &err), 0); /* and back */
 	assert_config(&f, bytes, 0x1f);
 	fx_done(&f);
 }
@@ -314,26 +314,73 @@ static void test_acs_refused(void **state)
 
 	(void)state;
 	fx_init(&f);
-	assert_fails(act_pci_acs(&f.pci, &ctl, bdf("0000:99:00.0"), 0, 0, &err), -ENODEV, &err, "0000:99:00.0");
+	assert_fails(act_pci_word(&f.pci, &ctl, bdf("0000:99:00.0"), ACT_ACS, 0, 0, &err), -ENODEV, &err, "0000:99:00.0");
 	err = ERROR_INIT;
-	assert_fails(act_pci_acs(&f.pci, &ctl, bdf(FX_GPU), 0, 0, &err), -EIO, &err, "cannot read the config space of " FX_GPU);
+	assert_fails(act_pci_word(&f.pci, &ctl, bdf(FX_GPU), ACT_ACS, 0, 0, &err), -EIO, &err, "cannot read the config space of " FX_GPU);
 	make_port(&f, bytes, 0x1f, 0x1d);
 	err = ERROR_INIT;
-	assert_fails(act_pci_acs(&f.pci, &ctl, bdf(FX_GPU), 0x40, 0, &err), -EIO, &err,
-		     "port " FX_GPU " has no DirectTrans (ACSCap 0x1f)");
+	assert_fails(act_pci_word(&f.pci, &ctl, bdf(FX_GPU), ACT_ACS, 0x40, 0, &err), -ENXIO, &err,
+		     "port " FX_GPU " has no DirectTrans");
 	assert_config(&f, bytes, 0x1d);
 	assert_int_equal(truncate(fx_path(&f, buf, GPU_DIR "/config"), 64), 0); /* what an ordinary user sees */
 	err = ERROR_INIT;
-	assert_fails(act_pci_acs(&f.pci, &ctl, bdf(FX_GPU), 0, 0, &err), -EIO, &err, "cannot read the ACS capability");
+	assert_fails(act_pci_word(&f.pci, &ctl, bdf(FX_GPU), ACT_ACS, 0, 0, &err), -EIO, &err, "cannot read the ACS capability");
 	make_port(&f, bytes, 0x5f, 0x1d);
 	bytes[0x102] = 1, bytes[0x103] = 0; /* the list ends before it */
 	put_config(&f, bytes);
 	err = ERROR_INIT;
-	assert_fails(act_pci_acs(&f.pci, &ctl, bdf(FX_GPU), 0, 0, &err), -EIO, &err, "has no ACS capability");
+	assert_fails(act_pci_word(&f.pci, &ctl, bdf(FX_GPU), ACT_ACS, 0, 0, &err), -ENXIO, &err, "has no ACS capability");
 	memset(bytes, 0xff, sizeof(bytes));
 	put_config(&f, bytes);
 	err = ERROR_INIT;
-	assert_fails(act_pci_acs(&f.pci, &ctl, bdf(FX_GPU), 0, 0, &err), -EIO, &err, "reads as ff");
+	assert_fails(act_pci_word(&f.pci, &ctl, bdf(FX_GPU), ACT_ACS, 0, 0, &err), -EIO, &err, "reads as ff");
+	fx_done(&f);
+}
+
+static void put16(uint8_t *bytes, size_t at, uint16_t v)
+{
+	bytes[at] = (uint8_t)v;
+	bytes[at + 1] = (uint8_t)(v >> 8);
+}
+
+/* Device control and its second; status, which lies beside and is cleared by writing ones, stays. ATS is only looked at. */
+static void test_words(void **state)
+{
+	enum { EXP = 0x40, ATS = 0x148 };
+	static const uint8_t ats[] = { 0x0f, 0x00, 0x01, 0x00, 0x20, 0x00, 0x00, 0x80 };
+	struct error err = ERROR_INIT;
+	uint8_t bytes[4096];
+	uint16_t v = 0;
+	struct fx f;
+
+	(void)state;
+	fx_init(&f);
+	make_port(&f, bytes, 0, 0);
+	put16(bytes, EXP + 4, 0x8020); /* DevCap: extended tags */
+	put16(bytes, EXP + 8, 0x2827);
+	put16(bytes, EXP + 10, 0x000f); /* DevSta: every error */
+	put16(bytes, EXP + 0x28, 0x0006);
+	memcpy(bytes + ATS, ats, sizeof(ats));
+	put_config(&f, bytes);
+	assert_int_equal(act_pci_word(&f.pci, &v, bdf(FX_GPU), ACT_ATS, 0, 0, &err), 0);
+	assert_int_equal(v, 0x8000);
+	assert_int_equal(act_pci_word(&f.pci, &v, bdf(FX_GPU), ACT_DEVCTL, 0x5110, 0x2000, &err), 0);
+	assert_int_equal(v, 0x5937);
+	put16(bytes, EXP + 8, 0x5937);
+	assert_config(&f, bytes, 0x00); /* of ATS at that place */
+	assert_int_equal(act_pci_word(&f.pci, &v, bdf(FX_GPU), ACT_DEVCTL, 0x2000, 0x5110, &err), 0); /* and back */
+	assert_int_equal(v, 0x2827);
+	assert_fails(act_pci_word(&f.pci, &v, bdf(FX_GPU), ACT_DEVCTL2, 0x1000, 0, &err), -ENXIO, &err, "function " FX_GPU " has no 10BitTagReq");
+	bytes[EXP + 0x26] = 0x03; /* DevCap2: 10-bit tags, as completer and requester */
+	bytes[EXP + 5] = 0x80;
+	bytes[EXP + 4] = 0; /* no extended tags */
+	put_config(&f, bytes);
+	assert_int_equal(act_pci_word(&f.pci, &v, bdf(FX_GPU), ACT_DEVCTL2, 0x1000, 0, &err), 0);
+	assert_int_equal(v, 0x1006);
+	err = ERROR_INIT;
+	assert_fails(act_pci_word(&f.pci, &v, bdf(FX_GPU), ACT_DEVCTL, 0x110, 0, &err), -ENXIO, &err, "has no ExtTag");
+	err = ERROR_INIT;
+	assert_fails(act_pci_word(&f.pci, &v, bdf(FX_GPU), ACT_ACS, 0, 0, &err), -ENXIO, &err, "has no ACS capability");
 	fx_done(&f);
 }
 
@@ -352,6 +399,7 @@ int main(void)
 		cmocka_unit_test(test_vf_write_refused),
 		cmocka_unit_test(test_acs),
 		cmocka_unit_test(test_acs_refused),
+		cmocka_unit_test(test_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

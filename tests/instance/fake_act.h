@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* fake_act — a machine in memory behind struct act: drivers, overrides, VFs that come and go, ACS control, domains.
+/* fake_act — a machine in memory behind struct act: drivers, overrides, VFs that come and go, control words, domains.
  *
  * It can fail or end the process at call k: before the effect, in the middle of it or after it. It lies in
  * shared memory, so that it outlives a child that "crashed". As the kernel does, it refuses to take a
@@ -32,17 +32,24 @@
 enum fake_fault { FAKE_NONE, FAKE_FAIL, FAKE_CRASHES };
 enum fake_when { FAKE_BEFORE, FAKE_HALF, FAKE_AFTER, FAKE_WHEN_MAX_ };
 
+struct fake_words { /* control words of a config space */
+	unsigned has;  /* bit n: it has word n */
+	bool     dead; /* reads as ff */
+	uint16_t now[ACT_WORD_MAX_], stuck[ACT_WORD_MAX_]; /* stuck: bits that take no write, which shows when they are read back */
+};
+
 struct fake_fn {
 	struct bdf        bdf;
+	struct fake_words w;
 	bool              there;
 	int               pf; /* index of the PF of a VF; -1 */
 	struct act_driver d;
 };
 
 struct fake_port {
-	struct bdf bdf;
-	bool       gone, dead; /* from the bus; reads as ff */
-	uint16_t   ctl, stuck; /* stuck: bits that take no write, which shows when they are read back */
+	struct bdf        bdf;
+	bool              gone; /* from the bus */
+	struct fake_words w;
 };
 
 struct fake_domain {
@@ -310,39 +317,62 @@ static inline int fake_driver_set(void *self, struct bdf bdf, const struct act_d
 	return fake_leave(f, r);
 }
 
-/* Looking is the call "acs", also where what is wanted is so already; writing is "acs_set". */
-static inline int fake_acs(void *self, uint16_t *ret, struct bdf bdf, uint16_t set, uint16_t clear, struct error *err)
+static inline struct fake_words *fake_words(struct fake *f, struct bdf bdf)
 {
-	struct fake *f = fake_enter(self, "acs");
-	struct fake_port none = { 0 }, *p = &none;
+	struct fake_fn *fn = fake_find(f, bdf);
+
+	for (size_t i = 0; i < FAKE_PORTS; i++)
+		if (bdf_eq(f->port[i].bdf, bdf) && !f->port[i].gone)
+			return &f->port[i].w;
+	return fn ? &fn->w : NULL;
+}
+
+/* Looking at ACS control is the call "acs", also where what is wanted is so already; writing is "acs_set". */
+static inline const char *fake_word_call(enum act_word which, bool writes)
+{
+	static const char *const look[] = { "acs", "ats", "devctl", "devctl2" };
+	static const char *const write[] = { "acs_set", "ats_set", "devctl_set", "devctl2_set" };
+
+	return writes ? write[which] : look[which];
+}
+
+static inline int fake_word_write(struct fake *f, uint16_t *now, uint16_t stuck, uint16_t want, struct error *err)
+{
+	int r;
+
+	*now = (uint16_t)((want & ~stuck) | (*now & stuck));
+	r = fake_point(f, FAKE_HALF, err);
+	if (r == 0 && *now != want)
+		r = error_set(err, -EIO, "%s: control is 0x%02x after 0x%02x", f->last, *now, want);
+	return r < 0 ? r : fake_point(f, FAKE_AFTER, err);
+}
+
+static inline int fake_word(void *self, uint16_t *ret, struct bdf bdf, enum act_word which, uint16_t set, uint16_t clear,
+			    struct error *err)
+{
+	static const uint16_t may[ACT_WORD_MAX_] = { FAKE_DT | FAKE_TB, 0, 0x7110, 0x1000 };
+	struct fake *f = fake_enter(self, fake_word_call(which, false));
+	struct fake_words *w = fake_words(f, bdf);
 	char text[BDF_TEXT_MAX];
 	uint16_t want;
 	bool writes;
 	int r;
 
-	assert(((set | clear) & ~(FAKE_DT | FAKE_TB)) == 0 && !(set & clear));
-	for (size_t i = 0; i < FAKE_PORTS; i++)
-		if (bdf_eq(f->port[i].bdf, bdf) && !f->port[i].gone)
-			p = &f->port[i];
-	want = (uint16_t)((p->ctl | set) & ~clear);
-	writes = want != p->ctl && !p->dead && p != &none;
-	if (writes)
-		(void)snprintf(f->last, sizeof(f->last), "acs_set");
+	assert(((set | clear) & ~may[which]) == 0 && !(set & clear));
+	want = w ? (uint16_t)((w->now[which] | set) & ~clear) : 0;
+	writes = w && want != w->now[which] && !w->dead && w->has >> which & 1;
+	(void)snprintf(f->last, sizeof(f->last), "%s", fake_word_call(which, writes));
 	r = fake_point(f, writes ? FAKE_BEFORE : f->when, err);
-	if (r == 0 && p == &none)
+	if (r == 0 && !w)
 		r = error_set(err, -ENODEV, "this host has no such function");
-	if (r == 0 && p->dead)
+	if (r == 0 && w->dead)
 		r = error_set(err, -EIO, "port %s reads as ff", bdf_text(text, bdf));
-	if (r == 0 && writes) {
-		p->ctl = (uint16_t)((want & ~p->stuck) | (p->ctl & p->stuck));
-		r = fake_point(f, FAKE_HALF, err);
-	}
-	if (r == 0 && p->ctl != want)
-		r = error_set(err, -EIO, "port %s: ACS control is 0x%02x after 0x%02x", bdf_text(text, bdf), p->ctl, want);
+	if (r == 0 && !(w->has >> which & 1))
+		r = error_set(err, -ENXIO, "%s has no such capability", bdf_text(text, bdf));
+	if (r == 0 && writes)
+		r = fake_word_write(f, &w->now[which], w->stuck[which], want, err);
 	if (r == 0)
-		r = writes ? fake_point(f, FAKE_AFTER, err) : 0;
-	if (r == 0)
-		*ret = p->ctl;
+		*ret = w->now[which];
 	return fake_leave(f, r);
 }
 
@@ -434,7 +464,7 @@ static inline struct act fake_act(struct fake *f)
 		.vf_count_set = fake_vf_count_set,
 		.driver = fake_driver,
 		.driver_set = fake_driver_set,
-		.acs = fake_acs,
+		.word = fake_word,
 		.domain = fake_domain,
 		.domain_start = fake_domain_start,
 		.domain_stop = fake_domain_stop,
@@ -451,6 +481,7 @@ static inline void fake_add(struct fake *f, const char *bdf, const char *driver,
 	if (!bdf_parse(&fn->bdf, bdf))
 		abort();
 	(void)snprintf(fn->d.driver, sizeof(fn->d.driver), "%s", driver);
+	fn->w = (struct fake_words){ .has = 1u << ACT_ATS | 1u << ACT_DEVCTL | 1u << ACT_DEVCTL2, .now = { [ACT_DEVCTL] = 0x2810 } };
 	fn->there = pf < 0;
 	fn->pf = pf;
 }
@@ -472,8 +503,8 @@ static inline struct fake *fake_new(void)
 	if (f == MAP_FAILED)
 		abort();
 	fake_reset_lock(f);
-	f->port[0] = (struct fake_port){ .ctl = 0x1d };
-	f->port[1] = (struct fake_port){ .ctl = 0x1f };
+	f->port[0] = (struct fake_port){ .w = { .has = 1u << ACT_ACS, .now = { [ACT_ACS] = 0x1d } } };
+	f->port[1] = (struct fake_port){ .w = { .has = 1u << ACT_ACS, .now = { [ACT_ACS] = 0x1f } } };
 	if (!bdf_parse(&f->port[0].bdf, FAKE_PORT) || !bdf_parse(&f->port[1].bdf, FAKE_PORT_TB))
 		abort();
 	fake_add(f, "0000:19:00.0", "nvidia", -1);
@@ -508,10 +539,11 @@ static inline char *fake_text(struct fake *f)
 	(void)pthread_mutex_lock(&f->lock);
 	for (size_t i = 0; i < f->nfns; i++)
 		if (f->fn[i].there)
-			sbuf_addf(&b, "%s %s/%s\n", bdf_text(text, f->fn[i].bdf), f->fn[i].d.driver,
-				  f->fn[i].d.override);
+			sbuf_addf(&b, "%s %s/%s %04x %04x %04x\n", bdf_text(text, f->fn[i].bdf), f->fn[i].d.driver,
+				  f->fn[i].d.override, f->fn[i].w.now[ACT_ATS], f->fn[i].w.now[ACT_DEVCTL],
+				  f->fn[i].w.now[ACT_DEVCTL2]);
 	for (size_t i = 0; i < FAKE_PORTS; i++)
-		sbuf_addf(&b, "%s acs %02x\n", bdf_text(text, f->port[i].bdf), f->port[i].ctl);
+		sbuf_addf(&b, "%s acs %02x\n", bdf_text(text, f->port[i].bdf), f->port[i].w.now[ACT_ACS]);
 	for (size_t i = 0; i < FAKE_DOMAINS; i++)
 		if (f->domain[i].name[0])
 			sbuf_addf(&b, "domain %s %d\n", f->domain[i].name, (int)f->domain[i].state);
@@ -523,7 +555,7 @@ static inline char *fake_text(struct fake *f)
 static inline void fake_port_is(struct fake *f, size_t i, uint16_t ctl)
 {
 	(void)pthread_mutex_lock(&f->lock);
-	f->port[i].ctl = ctl;
+	f->port[i].w.now[ACT_ACS] = ctl;
 	(void)pthread_mutex_unlock(&f->lock);
 }
 
@@ -532,7 +564,7 @@ static inline uint16_t fake_port_ctl(struct fake *f, size_t i)
 	uint16_t ctl;
 
 	(void)pthread_mutex_lock(&f->lock);
-	ctl = f->port[i].ctl;
+	ctl = f->port[i].w.now[ACT_ACS];
 	(void)pthread_mutex_unlock(&f->lock);
 	return ctl;
 }

@@ -197,12 +197,12 @@ static void degraded(void **state)
 
 	(void)state;
 	kept_new(&k, 0);
-	k.fx.machine->port[0].stuck = FAKE_DT;
+	k.fx.machine->port[0].w.stuck[ACT_ACS] = FAKE_DT;
 	fake_port_is(k.fx.machine, 0, 0x1d);
 	look(&k);
 	fx_await_state(&k.fx, "a", "degraded");
 	fx_await_state(&k.fx, "b", "degraded");
-	expect_error(&k, "a", "port " FAKE_PORT ": ACS control is 0x1d after 0x5d");
+	expect_error(&k, "a", "acs_set: control is 0x1d after 0x5d");
 	await_findings(&k, "a", "acs.not-kept " FAKE_PORT " 1; ");
 	look(&k); /* no better: it was said */
 	fx_await_call(&k.fx, "acs_set");
@@ -212,7 +212,7 @@ static void degraded(void **state)
 	fx_await_call(&k.fx, "domain");
 	fx_expect_state(&k.fx, "b", "degraded");
 	(void)pthread_mutex_lock(&k.fx.machine->lock);
-	k.fx.machine->port[0].stuck = 0;
+	k.fx.machine->port[0].w.stuck[ACT_ACS] = 0;
 	(void)pthread_mutex_unlock(&k.fx.machine->lock);
 	look(&k);
 	fx_await_state(&k.fx, "a", "running");
@@ -230,14 +230,14 @@ static void not_its_own(void **state)
 	(void)state;
 	kept_new(&k, 0);
 	(void)pthread_mutex_lock(&k.fx.machine->lock);
-	k.fx.machine->port[1].dead = true;
+	k.fx.machine->port[1].w.dead = true;
 	(void)pthread_mutex_unlock(&k.fx.machine->lock);
 	look(&k);
 	fx_await_state(&k.fx, "a", "degraded");
 	expect_error(&k, "a", "port " FAKE_PORT_TB " reads as ff");
 	(void)pthread_mutex_lock(&k.fx.machine->lock);
-	k.fx.machine->port[1].dead = false;
-	k.fx.machine->port[1].ctl = 0x42;
+	k.fx.machine->port[1].w.dead = false;
+	k.fx.machine->port[1].w.now[ACT_ACS] = 0x42;
 	(void)pthread_mutex_unlock(&k.fx.machine->lock);
 	look(&k);
 	await_findings(&k, "a", "acs.lost " FAKE_PORT_TB " 1; acs.not-kept " FAKE_PORT_TB " 2; "); /* another reason; TransBlk is cleared again */

@@ -380,14 +380,14 @@ static void acs_refusals(void **state)
 	fake_break(b.fx.machine, "acs_set");
 	refused(&b, -EIO, "acs_set is broken");
 	fake_break(b.fx.machine, "");
-	b.fx.machine->port[0].stuck = FAKE_DT;
+	b.fx.machine->port[0].w.stuck[ACT_ACS] = FAKE_DT;
 	b.step[0].state = STEP_PENDING;
-	refused(&b, -EIO, "ACS control is 0x1d after 0x5d");
-	b.fx.machine->port[0].stuck = 0;
-	b.fx.machine->port[0].dead = true;
+	refused(&b, -EIO, "acs_set: control is 0x1d after 0x5d");
+	b.fx.machine->port[0].w.stuck[ACT_ACS] = 0;
+	b.fx.machine->port[0].w.dead = true;
 	b.step[0].state = STEP_PENDING;
 	refused(&b, -EIO, "reads as ff");
-	b.fx.machine->port[0].dead = false;
+	b.fx.machine->port[0].w.dead = false;
 	fx_expect_machine(&b.fx, b.before);
 	bench_done(&b);
 }
@@ -403,12 +403,12 @@ static void acs_gone(void **state)
 	bench_add(&b, PLAN_STEP_ACS, PORT, "0x1d", "0x5d");
 	bench_add(&b, PLAN_STEP_ACS, PORT_TB, "0x1f", "0x5d");
 	apply_all(&b);
-	b.fx.machine->port[0].dead = true;
+	b.fx.machine->port[0].w.dead = true;
 	b.fx.machine->port[1].gone = true;
 	assert_int_equal(steps_revert(&b.steps, &err), -EIO);
 	assert_non_null(strstr(err.text, "step acs " PORT ": port " PORT " reads as ff"));
 	assert_string_equal(stored(&b, "SELECT group_concat(target) FROM original"), PORT);
-	b.fx.machine->port[0].dead = false;
+	b.fx.machine->port[0].w.dead = false;
 	revert_all(&b);
 	assert_int_equal(fake_port_ctl(b.fx.machine, 0), 0x1d);
 	assert_string_equal(stored(&b, "SELECT count(*) FROM original"), "0");

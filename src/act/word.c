@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Control words in config space: read, and changed by one write of two bytes. Where the word lies is found anew by our
+ * own walk each time; of the word only the bits listed here ever change. */
+#include "act/pci.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <errno.h>
+#include <linux/pci_regs.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+#include "host/pcicap.h"
+#include "host/root.h"
+
+/* linux/pci_regs.h has no names for these (PCIe 6.0, 7.5.3.15 and 7.5.3.16). */
+#define DEVCAP2_10BIT_TAG_REQ 0x20000
+#define DEVCTL2_10BIT_TAG_REQ 0x1000
+
+/* Never written: Max_Payload_Size, which must be the same all the way; of ATS, nothing: it is the IOMMU driver's. */
+static const struct kind {
+	const char *of, *name, *capability; /* in words */
+	struct {
+		uint16_t    bits;
+		const char *name; /* as lspci has it */
+	} may[3];
+} kinds[ACT_WORD_MAX_] = {
+	[ACT_ACS]     = { "port", "ACS control", "ACS", { { PCI_ACS_DT, "DirectTrans" }, { PCI_ACS_TB, "TransBlk" } } },
+	[ACT_ATS]     = { "function", "ATS control", "ATS", { { 0, NULL } } },
+	[ACT_DEVCTL]  = { "function", "device control", "PCI Express",
+			  { { PCI_EXP_DEVCTL_RELAX_EN, "RlxdOrd" }, { PCI_EXP_DEVCTL_EXT_TAG, "ExtTag" },
+			    { PCI_EXP_DEVCTL_READRQ, "MaxReadReq" } } },
+	[ACT_DEVCTL2] = { "function", "device control 2", "PCI Express 2", { { DEVCTL2_10BIT_TAG_REQ, "10BitTagReq" } } },
+};
+
+struct word {
+	enum host_known known;
+	size_t          at;
+	uint16_t        now, can; /* can: bits that the capability lets be set */
+};
+
+static int config_read(void *self, uint16_t off, unsigned n, uint32_t *ret)
+{
+	return host_config_read(self, off, n, ret);
+}
+
+/* ACS 7.7.11, ATS 10.5.1, Device Control 7.5.3.4, Device Control 2 7.5.3.16 of PCIe 6.0. */
+static struct word locate(const struct pcicap *c, enum act_word which)
+{
+	uint16_t tag = c->devcap & PCI_EXP_DEVCAP_EXT_TAG ? 0 : PCI_EXP_DEVCTL_EXT_TAG;
+	uint16_t tag2 = c->devcap2 & DEVCAP2_10BIT_TAG_REQ ? 0 : DEVCTL2_10BIT_TAG_REQ;
+	enum host_known pcie = c->pcie == HOST_ABSENT ? HOST_ABSENT : HOST_UNKNOWN;
+	const struct word word[ACT_WORD_MAX_] = {
+		[ACT_ACS]     = { c->acs.known, (size_t)c->acs.at + PCI_ACS_CTRL, c->acs.ctl, c->acs.cap },
+		[ACT_ATS]     = { c->ats.known, (size_t)c->ats.at + PCI_ATS_CTRL, c->ats.ctl, 0 },
+		[ACT_DEVCTL]  = { c->dev_known ? HOST_PRESENT : pcie, (size_t)c->pcie_at + PCI_EXP_DEVCTL, c->devctl,
+				  (uint16_t)~tag },
+		[ACT_DEVCTL2] = { c->dev2_known ? HOST_PRESENT : pcie, (size_t)c->pcie_at + PCI_EXP_DEVCTL2, c->devctl2,
+				  (uint16_t)~tag2 },
+	};
+
+	return word[which];
+}
+
+static int read_word(const struct act_pci *p, struct word *ret, enum act_word which, const char *path, const char *name,
+		     struct error *err)
+{
+	const struct kind *k = &kinds[which];
+	struct host_config c;
+	struct pcicap cap;
+	int r = host_config_open(&c, p->root, "%s/config", path);
+
+	if (r < 0)
+		return error_set(err, -EIO, "cannot read the config space of %s: %s", name, strerror(-r));
+	pcicap_walk(&cap, config_read, &c);
+	host_config_close(&c);
+	if (cap.dead)
+		return error_set(err, -EIO, "the config space of %s %s reads as ff: it fell off the bus or sleeps in D3cold; "
+				 "reset or power-cycle it", k->of, name);
+	*ret = locate(&cap, which);
+	if (ret->known == HOST_UNKNOWN)
+		return error_set(err, -EIO, "cannot read the %s capability of %s %s; velad must be root on the real machine",
+				 k->capability, k->of, name);
+	if (ret->known == HOST_ABSENT)
+		return error_set(err, -ENXIO, "%s %s has no %s capability", k->of, name, k->capability);
+	return 0;
+}
+
+/* "DirectTrans and TransBlk" */
+static const char *bit_names(char out[64], const struct kind *k, uint16_t bits)
+{
+	size_t n = 0;
+
+	out[0] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(k->may) && n < 64; i++)
+		if (bits & k->may[i].bits)
+			n += (size_t)snprintf(out + n, 64 - n, "%s%s", n ? " and " : "", k->may[i].name);
+	return out;
+}
+
+/* A kernel that is locked down (CONFIG_SECURITY_LOCKDOWN_LSM, LOCKDOWN_PCI_ACCESS) says EPERM. */
+static int write_word(const struct act_pci *p, const struct word *w, uint16_t want, const struct kind *k, const char *path,
+		      const char *name, struct error *err)
+{
+	uint16_t word = htole16(want);
+	int r = host_write_at(p->root, &word, sizeof(word), w->at, "%s/config", path);
+
+	if (r == -EPERM)
+		return error_set(err, -EIO, "%s %s: cannot write %s 0x%02x: %s; velad must be root, and the kernel not "
+				 "locked down (/sys/kernel/security/lockdown)", k->of, name, k->name, want, strerror(-r));
+	if (r < 0)
+		return error_set(err, r == -EBUSY ? -EBUSY : -EIO, "%s %s: cannot write %s 0x%02x: %s", k->of, name, k->name,
+				 want, strerror(-r));
+	return 0;
+}
+
+int act_pci_word(const struct act_pci *p, uint16_t *ret, struct bdf fn, enum act_word which, uint16_t set, uint16_t clear,
+		 struct error *err)
+{
+	const struct kind *k = &kinds[which];
+	char path[HOST_PATH_MAX], name[BDF_TEXT_MAX], bits[64];
+	uint16_t want, wrong, may = 0;
+	struct word now;
+	int r = act_pci_path(p, path, fn, err);
+
+	for (size_t i = 0; i < ARRAY_SIZE(k->may); i++)
+		may |= k->may[i].bits;
+	assert(((set | clear) & ~may) == 0 && (set & clear) == 0);
+	if (r == 0)
+		r = read_word(p, &now, which, path, bdf_text(name, fn), err);
+	if (r < 0)
+		return r;
+	if (set & ~now.can)
+		return error_set(err, -ENXIO, "%s %s has no %s (its %s capability says so)", k->of, name,
+				 bit_names(bits, k, set & (uint16_t)~now.can), k->capability);
+	want = (uint16_t)((now.now | set) & ~clear);
+	if (want != now.now) {
+		r = write_word(p, &now, want, k, path, name, err);
+		if (r == 0)
+			r = read_word(p, &now, which, path, name, err);
+		if (r < 0)
+			return r;
+	}
+	wrong = (uint16_t)((now.now ^ want) & (set | clear));
+	if (wrong)
+		return error_set(err, -EIO, "%s %s: %s is 0x%02x after 0x%02x was written: %s did not change", k->of, name,
+				 k->name, now.now, want, bit_names(bits, k, wrong));
+	*ret = now.now;
+	return 0;
+}
