@@ -22,7 +22,7 @@
 #include "velad/history.h"
 
 #define YOUNG_USEC  1000000u  /* memory figures; without events, everything */
-#define OLD_USEC    10000000u /* then what has no event (ACS, links, what somebody wrote to sysfs) is read anew */
+#define OLD_USEC    10000000u /* then what has no event, and is no register, is read anew */
 #define QUIET_USEC  20000u    /* so long nothing comes: it is over */
 #define BURST_USEC  500000u   /* so long one waits for that */
 
@@ -39,7 +39,7 @@ struct job { /* a thread's; nobody else touches it meanwhile */
 struct current {
 	struct current_env  env;
 	struct topo        *topo;
-	uint64_t            scanned, host_read; /* when everything, and what concerns the host, was read */
+	uint64_t            scanned, host_read, controls_read; /* when everything, what concerns the host, registers were read */
 	struct host_watch  *watch;  /* NULL: nothing can be heard */
 	sd_event_source    *io[HOST_WATCH_FDS], *timer, *done;
 	struct host_changes heard;     /* and not looked at yet */
@@ -100,8 +100,9 @@ static int number(struct current *c, struct topo *fresh, json_object *items, str
 	return 0;
 }
 
-/* Takes fresh. Kept also where nothing differs: memory is no difference, and plans look at it. */
-static int adopt(struct current *c, struct topo *fresh, bool whole, struct error *err)
+/* Takes fresh. Without a difference it is kept only for what is none: memory, at which plans look. Or else one
+ * inventory after the other would be kept, as the next borrows from it. */
+static int adopt(struct current *c, struct topo *fresh, bool whole, bool memory, struct error *err)
 {
 	auto_(topo_unref) struct topo *t = fresh;
 	auto_(json_object_put) json_object *items = c->topo ? topo_diff(c->topo, t) : NULL;
@@ -115,10 +116,12 @@ static int adopt(struct current *c, struct topo *fresh, bool whole, struct error
 		c->heard.lost = true; /* or it would be forgotten */
 		return r;
 	}
-	topo_unref(c->topo);
-	c->topo = steal(t);
+	if (!items || json_object_array_length(items) || whole || memory) {
+		topo_unref(c->topo);
+		c->topo = steal(t);
+	}
 	if (whole)
-		c->scanned = c->host_read = now_usec();
+		c->scanned = c->host_read = c->controls_read = now_usec();
 	return 0;
 }
 
@@ -129,7 +132,7 @@ static int read_now(struct current *c, const struct host_changes *what, struct e
 	int r = look(&fresh, &whole, c->topo, what, &c->env, err);
 
 	if (r == 0)
-		r = adopt(c, fresh, whole, err);
+		r = adopt(c, fresh, whole, what->memory || what->host, err);
 	if (r == 0 && what->host)
 		c->host_read = now_usec();
 	return r;
@@ -165,7 +168,7 @@ static int settle(struct current *c, struct error *err)
 	(void)pthread_join(c->thread, NULL);
 	c->reading = false;
 	if (j->r == 0)
-		r = adopt(c, steal(j->fresh), j->whole, err);
+		r = adopt(c, steal(j->fresh), j->whole, j->what.memory || j->what.host, err);
 	else
 		c->heard.lost = true;
 	if (j->r < 0) {
@@ -297,12 +300,26 @@ static bool is_old(const struct current *c, enum current_need need)
 		return true;
 	if (!c->watch)
 		return need == CURRENT_PLAN || age >= YOUNG_USEC;
-	return (need == CURRENT_TOPOLOGY && age >= OLD_USEC) || (need == CURRENT_CONTROLS && age >= YOUNG_USEC);
+	return need == CURRENT_TOPOLOGY && age >= OLD_USEC;
+}
+
+/* Registers have no event. VFs have none of their own that are read. */
+static bool add_controls(const struct current *c, struct host_changes *what)
+{
+	const struct inventory *inv = topo_inventory(c->topo);
+
+	if (what->lost || now_usec() - c->controls_read < YOUNG_USEC)
+		return false;
+	for (size_t i = 0; i < inv->nfn; i++)
+		if (!inv->fn[i].facts->is_vf)
+			host_changes_add(what, inv->fn[i].bdf, HOST_CHANGE_STATE);
+	return true;
 }
 
 int current_catch_up(struct current *c, enum current_need need, struct error *err)
 {
 	struct host_changes what;
+	bool controls = false;
 	int r = settle(c, err);
 
 	if (r < 0)
@@ -318,7 +335,11 @@ int current_catch_up(struct current *c, enum current_need need, struct error *er
 		log_warning("functions came or went, and nothing was heard of it");
 		what.lost = true;
 	}
+	if (need == CURRENT_CONTROLS || need == CURRENT_TOPOLOGY)
+		controls = add_controls(c, &what);
 	r = host_changes_any(&what) ? read_now(c, &what, err) : 0;
+	if (r == 0 && controls)
+		c->controls_read = now_usec();
 	if (r < 0)
 		host_changes_merge(&c->heard, &what);
 	host_changes_done(&what);

@@ -28,8 +28,8 @@ struct current_env { /* all borrowed, and outlive it */
 };
 
 enum current_need { /* what must not be older than the call, beside what can be heard of */
-	CURRENT_TOPOLOGY, /* nothing; ten seconds are young enough for what has no event */
-	CURRENT_CONTROLS, /* what has no event: ACS, ATS, links; a second is young enough */
+	CURRENT_CONTROLS, /* registers: ACS, ATS, links; a second is young enough */
+	CURRENT_TOPOLOGY, /* the same; ten seconds are young enough for all else that has no event: LLDP, firmware */
 	CURRENT_HOST,     /* memory, hugepages, modules; a second is young enough */
 	CURRENT_PLAN,     /* the same, of this moment */
 	CURRENT_ALL,      /* everything */

@@ -74,6 +74,17 @@ for order in "one two" "two one"; do
 	same "and after that the host is as before"
 done
 
+# ---- registers have no event: asked for routes, velad reads them, and nothing else of the host
+across() { ctl -o json routes $gpu2 $gpu | of 'd["routes"][1]["ports"][0]["rule"]'; } # a translated write, at the port above it
+above=0000:22:01.0
+before=$(across)
+put "sys/devices/system/*:read:hang 20:1000" "$sim/fault"
+set_word $above 005d
+sleep 1.1
+is "a register that changed behind velad's back is seen, without reading the rest of the host" "rr dt" "$before $(across)"
+put clear "$sim/fault"
+set_word $above 001d
+
 # ---- a failure at every write, and a kill after every write
 for error in EIO EBUSY; do
 	bad=
