@@ -66,6 +66,8 @@ static void read_pcie(const struct walk *w, unsigned at, uint32_t first)
 		c->devctl = low(v[1]);
 		c->flr = v[0] & PCI_EXP_DEVCAP_FLR;
 		c->link_cap = link ? link_of(v[2]) : c->link_cap;
+		c->port_known = link;
+		c->port = link ? (uint8_t)(v[2] >> 24) : 0;
 		c->link_now = link ? link_of(high(v[3])) : c->link_now;
 		if (link && v[2] & PCI_EXP_LNKCAP_DLLLARC) /* of downstream ports only (7.5.3.6) */
 			c->link_up = high(v[3]) & PCI_EXP_LNKSTA_DLLLA ? HOST_PRESENT : HOST_ABSENT;
@@ -233,6 +235,7 @@ static bool read_extended(const struct walk *w, unsigned at, uint32_t header)
 		break;
 	case PCI_EXT_CAP_ID_ARI:
 		c->ari = HOST_PRESENT;
+		c->ari_at = (uint16_t)at;
 		break;
 	}
 	return true;
@@ -262,6 +265,24 @@ static bool walk_extended(const struct walk *w)
 		at = PCI_EXT_CAP_NEXT(v);
 	} while (at);
 	return true;
+}
+
+/* What Egress Control goes by, of the few that have it on: the vector, and the function groups of a multi-function
+ * device. Bits 15:8 of the ACS capability register are the vector's size, 0 for 256. */
+static void read_egress(const struct walk *w)
+{
+	struct pcicap_acs *acs = &w->cap->acs;
+	unsigned bits = acs->cap >> 8 ? acs->cap >> 8 : 256;
+	uint32_t v;
+
+	if (acs->known != HOST_PRESENT || !(acs->ctl & PCI_ACS_EC))
+		return;
+	acs->egress_bits = (uint16_t)bits;
+	for (unsigned i = 0; 32 * i < bits; i++)
+		if (!dword(w, acs->at + PCI_ACS_EGRESS_CTL_V + 4 * i, &acs->egress[i]))
+			acs->egress_bits = 0;
+	if (w->cap->ari_at && dword(w, w->cap->ari_at + PCI_ARI_CAP, &v))
+		w->cap->ari_groups = (struct pcicap_part){ .known = HOST_PRESENT, .cap = low(v), .ctl = high(v) };
 }
 
 static void unknown_is_absent(enum host_known *const *k, size_t n)
@@ -314,6 +335,7 @@ void pcicap_walk(struct pcicap *ret, pcicap_read_fn read, void *self)
 	unknown_is_absent(standard, ARRAY_SIZE(standard));
 	if (ret->pcie == HOST_ABSENT || walk_extended(&w)) /* conventional PCI has no extended list */
 		unknown_is_absent(extended, ARRAY_SIZE(extended));
+	read_egress(&w);
 }
 
 const char *host_known_text(enum host_known k)

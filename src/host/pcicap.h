@@ -33,6 +33,8 @@ struct pcicap_link {
 struct pcicap_acs {
 	enum host_known known;
 	uint16_t        at, cap, ctl; /* 7.7.11: bits SV 1 TB 2 RR 4 CR 8 UF 10 EC 20 DT 40 (hex) */
+	uint16_t        egress_bits;  /* of the Egress Control Vector; 0: EC is off, or it cannot be read */
+	uint32_t        egress[8];    /* that vector (7.7.11.4): bit n % 32 of egress[n / 32] is bit n */
 };
 
 struct pcicap_ats {
@@ -80,6 +82,8 @@ struct pcicap {
 	uint16_t devctl, devctl2;
 	bool     flr;         /* devcap bit 28 */
 	struct pcicap_link link_cap, link_now;
+	bool     port_known;
+	uint8_t  port;        /* Port Number, of Link Capabilities (7.5.3.6) */
 	enum host_known link_up; /* Data Link Layer Link Active of a port: the link below it; unknown where it has none */
 	struct pcicap_acs   acs;
 	struct pcicap_ats   ats;
@@ -87,6 +91,8 @@ struct pcicap {
 	struct pcicap_part  msi, msix;  /* ctl: Message Control (7.7.1.2, 7.7.2.2) */
 	struct pcicap_part  pri, pasid; /* 10.5.2 (ctl only), 7.8.9 */
 	enum host_known     aer, ari;   /* there or not: 7.8.4, 7.8.8 */
+	uint16_t            ari_at;
+	struct pcicap_part  ari_groups; /* of ARI; read only where EC is on */
 	struct pcicap_rebar rebar, vf_rebar;
 };
 
@@ -99,6 +105,12 @@ typedef int (*pcicap_read_fn)(void *self, uint16_t off, unsigned n, uint32_t *re
 
 /* Never fails: what cannot be read stays unknown. */
 void pcicap_walk(struct pcicap *ret, pcicap_read_fn read, void *self);
+
+/* Whether bit n of the Egress Control Vector is set (present) or clear (absent). */
+static inline enum host_known pcicap_egress(const struct pcicap_acs *acs, unsigned n)
+{
+	return n >= acs->egress_bits ? HOST_UNKNOWN : acs->egress[n / 32] >> n % 32 & 1 ? HOST_PRESENT : HOST_ABSENT;
+}
 
 /* Whether header means something. */
 static inline bool pcicap_answers(const struct pcicap *c)

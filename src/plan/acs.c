@@ -33,7 +33,7 @@ static uint32_t turned_at(const struct topo_route *r)
 {
 	for (size_t i = 0; i < r->nports; i++)
 		if (r->port[i].rule == TOPO_RULE_RR || r->port[i].rule == TOPO_RULE_NO_P2P ||
-		    r->port[i].rule == TOPO_RULE_EC || r->port[i].rule == TOPO_RULE_ROOT_OPEN)
+		    r->port[i].rule == TOPO_RULE_EC || r->port[i].rule == TOPO_RULE_EC_UNREAD || r->port[i].rule == TOPO_RULE_ROOT_OPEN)
 			return r->port[i].node;
 	return TOPO_NONE;
 }
@@ -134,6 +134,7 @@ static int explain(struct work *w, struct plan_acs_pair *p, const struct topo_gd
 	case TOPO_RULE_ATS:
 		return say(w, &p->fix, "read the host as root");
 	case TOPO_RULE_EC:
+	case TOPO_RULE_EC_UNREAD:
 		return say(w, &p->fix, "switch EgressCtrl of %s off in firmware", port);
 	case TOPO_RULE_PLATFORM:
 	case TOPO_RULE_ROOT_OPEN:

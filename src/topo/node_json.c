@@ -169,6 +169,17 @@ static void add_pcie(struct node *n, const struct pcicap *c)
 }
 
 /* Egress control is for as many ports as the vector has bits, 0 meaning 256 (7.7.11.2). */
+/* The bits that are set: ports, functions or function groups. */
+static void add_egress(struct json_out *o, const struct pcicap_acs *acs)
+{
+	json_object *set = acs->egress_bits ? json_object_new_array() : NULL;
+
+	for (unsigned i = 0; i < acs->egress_bits; i++)
+		if (pcicap_egress(acs, i) == HOST_PRESENT && set)
+			json_object_array_add(set, json_object_new_int((int)i));
+	json_add(o, "egress", set);
+}
+
 static void add_acs(struct node *n, const struct pcicap_acs *acs)
 {
 	struct json_out a;
@@ -179,6 +190,8 @@ static void add_acs(struct node *n, const struct pcicap_acs *acs)
 	add_0x(&a, "ctl", acs->ctl);
 	if (acs->cap & PCI_ACS_EC)
 		json_add_int(&a, "egress_ports", acs->cap >> 8 ? acs->cap >> 8 : 256);
+	if (acs->ctl & PCI_ACS_EC)
+		add_egress(&a, acs);
 	json_add_out(&n->out, "acs", &a);
 }
 

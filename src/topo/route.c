@@ -4,6 +4,7 @@
  * downwards nothing stops it: ACS acts on TLPs that enter a port from below. */
 #include "topo/route.h"
 
+#include <linux/pci_regs.h>
 #include <string.h>
 
 #include "base/auto.h"
@@ -107,11 +108,24 @@ static bool no_p2p(const struct walk *w, struct acs acs)
 	return acs.known == HOST_PRESENT && !(acs.cap & TOPO_ACS_RR) && !(w->tlp.translated && acs.ctl & TOPO_ACS_DT);
 }
 
-/* What the P2P bits of a port or a multi-function device do to a TLP for a peer (6.12.1, 6.12.3). EC with RR
- * would redirect what its vector names, and EC alone refuse it; the vector is not read. */
-static enum way peer(struct walk *w, struct acs acs, uint32_t at)
+/* RR and EC together (6.12.3, table 6-11): with EC, RR redirects only what its vector names. */
+static enum topo_rule untranslated(struct acs acs, enum host_known named)
+{
+	bool rr = acs.ctl & TOPO_ACS_RR;
+
+	if (!(acs.ctl & TOPO_ACS_EC))
+		return rr ? TOPO_RULE_RR : TOPO_RULE_PLAIN;
+	if (named == HOST_PRESENT)
+		return rr ? TOPO_RULE_RR : TOPO_RULE_EC;
+	return named == HOST_ABSENT ? TOPO_RULE_EC_OPEN : TOPO_RULE_EC_UNREAD;
+}
+
+/* What the P2P bits of a port or a multi-function device do to a TLP for a peer (6.12.1, 6.12.3). named: whether
+ * its Egress Control Vector names that peer. */
+static enum way peer(struct walk *w, struct acs acs, uint32_t at, enum host_known named)
 {
 	bool completion = w->tlp.type == TOPO_COMPLETION;
+	enum topo_rule rule = untranslated(acs, named);
 
 	if (no_p2p(w, acs))
 		return up(w, TOPO_RULE_NO_P2P, at);
@@ -121,9 +135,38 @@ static enum way peer(struct walk *w, struct acs acs, uint32_t at)
 		return across(w, TOPO_RULE_PLAIN, at);
 	if (w->tlp.translated && acs.ctl & TOPO_ACS_DT)
 		return across(w, TOPO_RULE_DT, at);
-	if (acs.ctl & TOPO_ACS_EC)
-		return end(w, TOPO_UNDECIDED, TOPO_RULE_EC, at);
-	return acs.ctl & TOPO_ACS_RR ? up(w, TOPO_RULE_RR, at) : across(w, TOPO_RULE_PLAIN, at);
+	if (rule == TOPO_RULE_EC || rule == TOPO_RULE_EC_UNREAD)
+		return end(w, rule == TOPO_RULE_EC ? TOPO_BLOCKED : TOPO_UNDECIDED, rule, at);
+	return rule == TOPO_RULE_RR ? up(w, rule, at) : across(w, rule, at);
+}
+
+/* Whether a port's Egress Control Vector names another port of the same switch, or of the same root complex, which
+ * is known only of one root bus. */
+static enum host_known names_port(const struct walk *w, uint32_t at, uint32_t to)
+{
+	const struct host_facts *a = facts_of(w, at), *b = facts_of(w, to);
+
+	if (!b->cap.port_known || (a->kind == HOST_ROOT_PORT && (!*a->root_bus || strcmp(a->root_bus, b->root_bus) != 0)))
+		return HOST_UNKNOWN;
+	return pcicap_egress(&a->cap.acs, b->cap.port);
+}
+
+/* Whether a function's names another function of its device (7.7.11.4): by its number, with ARI modulo the vector's
+ * size, or by its function group where function 0 has those enabled (7.8.8.3). */
+static enum host_known names_function(const struct walk *w, uint32_t at, uint32_t to)
+{
+	struct bdf a = topo_at(w->t, at)->fn->bdf, b = topo_at(w->t, to)->fn->bdf, first = { a.domain, a.bus, 0 };
+	const struct pcicap *c = &facts_of(w, at)->cap, *peer = &facts_of(w, to)->cap, *zero;
+	uint32_t i = topo_find(w->t, first);
+
+	if (c->ari == HOST_ABSENT)
+		return bdf_same_device(a, b) ? pcicap_egress(&c->acs, b.devfn & 7) : HOST_UNKNOWN;
+	zero = i == TOPO_NONE ? NULL : &facts_of(w, i)->cap;
+	if (c->ari == HOST_UNKNOWN || !zero || zero->ari_groups.known != HOST_PRESENT || !c->acs.egress_bits)
+		return HOST_UNKNOWN;
+	if (!(zero->ari_groups.ctl & PCI_ARI_CTRL_ACS))
+		return pcicap_egress(&c->acs, b.devfn % c->acs.egress_bits);
+	return peer->ari_groups.known == HOST_PRESENT ? pcicap_egress(&c->acs, PCI_ARI_CTRL_FG(peer->ari_groups.ctl)) : HOST_UNKNOWN;
 }
 
 /* ---- beside: a peer on the same bus that is no switch port -------------------------------------------- */
@@ -136,7 +179,8 @@ uint32_t topo_physical(const struct topo *t, uint32_t i)
 	return pf == TOPO_NONE ? i : pf;
 }
 
-/* VFs have no ACS of their own that counts here: the device is judged by its PF's. */
+/* VFs have no ACS of their own that counts here: the device is judged by its PF's, but for the vector, which is each
+ * function's own. */
 static enum way inside(struct walk *w, uint32_t from, uint32_t to)
 {
 	uint32_t at = topo_physical(w->t, from);
@@ -150,7 +194,7 @@ static enum way inside(struct walk *w, uint32_t from, uint32_t to)
 		return end(w, TOPO_UNDECIDED, TOPO_RULE_MF_NO_ACS, at);
 	if (!(acs.cap & (TOPO_ACS_RR | TOPO_ACS_CR | TOPO_ACS_EC | TOPO_ACS_DT)))
 		return up(w, TOPO_RULE_MF_NEVER, at);
-	return peer(w, acs, at);
+	return peer(w, acs, at, at == from ? names_function(w, at, to) : HOST_UNKNOWN);
 }
 
 static bool is_pcie_port(const struct walk *w, uint32_t i)
@@ -238,9 +282,12 @@ static enum way reflect(struct walk *w, uint32_t port, enum topo_rule rule)
 static enum way cross_root(struct walk *w, struct acs acs, uint32_t port)
 {
 	bool completion = w->tlp.type == TOPO_COMPLETION;
+	uint32_t to = towards(w, TOPO_NONE);
 	bool straight = completion ? !(acs.ctl & TOPO_ACS_CR) || w->tlp.relaxed : w->tlp.translated && acs.ctl & TOPO_ACS_DT;
 
-	if (!is_pcie_port(w, towards(w, TOPO_NONE)))
+	enum topo_rule rule;
+
+	if (!is_pcie_port(w, to))
 		return end(w, TOPO_UNDECIDED, TOPO_RULE_RCIEP, port);
 	if (acs.known == HOST_ABSENT)
 		return end(w, TOPO_UNDECIDED, TOPO_RULE_ROOT_OPEN, port);
@@ -249,20 +296,22 @@ static enum way cross_root(struct walk *w, struct acs acs, uint32_t port)
 	if (straight && !platform_known(w, port))
 		return end(w, TOPO_UNDECIDED, TOPO_RULE_PLATFORM, port);
 	if (straight) {
-		(void)peer(w, acs, port);
+		(void)peer(w, acs, port, HOST_UNKNOWN);
 		descend(w, TOPO_NONE);
 		return WAY_END;
 	}
-	if (!completion && acs.ctl & TOPO_ACS_EC)
-		return end(w, TOPO_UNDECIDED, TOPO_RULE_EC, port);
-	if (!completion && !(acs.ctl & TOPO_ACS_RR))
-		return end(w, TOPO_UNDECIDED, TOPO_RULE_ROOT_OPEN, port);
-	return reflect(w, port, completion ? TOPO_RULE_CR : TOPO_RULE_RR);
+	rule = completion ? TOPO_RULE_CR : untranslated(acs, names_port(w, port, to));
+	if (rule == TOPO_RULE_CR || rule == TOPO_RULE_RR)
+		return reflect(w, port, rule);
+	if (rule == TOPO_RULE_EC)
+		return end(w, TOPO_BLOCKED, rule, port);
+	return end(w, TOPO_UNDECIDED, rule == TOPO_RULE_EC_UNREAD ? rule : TOPO_RULE_ROOT_OPEN, port);
 }
 
 static enum way at_pcie_port(struct walk *w, uint32_t port)
 {
 	bool root = facts_of(w, port)->kind == HOST_ROOT_PORT;
+	uint32_t to = towards(w, topo_at(w->t, port)->parent);
 	struct acs acs = acs_of(w, port);
 	enum topo_rule no = refusal(w, acs, port);
 
@@ -277,9 +326,9 @@ static enum way at_pcie_port(struct walk *w, uint32_t port)
 	}
 	if (root)
 		return cross_root(w, acs, port);
-	if (towards(w, topo_at(w->t, port)->parent) == TOPO_NONE)
+	if (to == TOPO_NONE)
 		return up(w, TOPO_RULE_PASS, port);
-	return acs.known == HOST_ABSENT ? across(w, TOPO_RULE_NO_ACS, port) : peer(w, acs, port);
+	return acs.known == HOST_ABSENT ? across(w, TOPO_RULE_NO_ACS, port) : peer(w, acs, port, names_port(w, port, to));
 }
 
 static enum way at_port(struct walk *w, uint32_t port)
@@ -361,7 +410,9 @@ static const struct {
 	[TOPO_RULE_SV] = { "sv", "is refused: Source Validation, the requester's bus is not below this port" },
 	[TOPO_RULE_TB] = { "tb", "is refused: Translation Blocking" },
 	[TOPO_RULE_NO_UF] = { "no-uf", "would have to go back the way it came, and Upstream Forwarding is off" },
-	[TOPO_RULE_EC] = { "ec", "meets P2P Egress Control, whose vector velad does not read" },
+	[TOPO_RULE_EC] = { "ec", "is refused: P2P Egress Control names that peer, and Request Redirect is off" },
+	[TOPO_RULE_EC_OPEN] = { "ec-open", "goes straight across: P2P Egress Control is on and does not name that peer, whatever RR says" },
+	[TOPO_RULE_EC_UNREAD] = { "ec-unread", "meets P2P Egress Control, and what it says of that peer cannot be read" },
 	[TOPO_RULE_ROOT_OPEN] = { "root-open", "reaches a root port that redirects nothing; what the root complex does is not specified" },
 	[TOPO_RULE_PLATFORM] = { "platform", "reaches the root complex; whether this one passes peer requests is not known" },
 	[TOPO_RULE_RCIEP] = { "rciep", "moves inside the root complex, where no rule is specified" },

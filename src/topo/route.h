@@ -49,7 +49,9 @@ enum topo_rule {
 	TOPO_RULE_SV,         /* blocked: the requester's bus is not below the port */
 	TOPO_RULE_TB,         /* blocked: a translated request */
 	TOPO_RULE_NO_UF,      /* it would leave by the port that it came through: blocked by a switch, unknown of a root port */
-	TOPO_RULE_EC,         /* unknown: egress control is on, and its vector is not read */
+	TOPO_RULE_EC,         /* blocked: egress control names what it would leave by */
+	TOPO_RULE_EC_OPEN,    /* direct whatever RR says: egress control does not name what it would leave by */
+	TOPO_RULE_EC_UNREAD,  /* unknown: egress control is on, and what it says of this peer cannot be read */
 	TOPO_RULE_ROOT_OPEN,  /* unknown: between root ports that redirect nothing */
 	TOPO_RULE_PLATFORM,   /* unknown: whether this root complex passes peer requests */
 	TOPO_RULE_RCIEP,      /* unknown: inside the root complex */

@@ -39,5 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		assert(c.rebar.bar[i].bar <= 5 && c.rebar.bar[i].sizes >> (PCICAP_SIZE_MAX + 1) == 0);
 	assert(c.acs.known != HOST_ABSENT || c.pcie != HOST_UNKNOWN); /* absent only if the lists were seen */
 	assert(c.readable || c.pcie == HOST_UNKNOWN);
+	assert(c.acs.egress_bits <= 256 && (!c.acs.egress_bits || c.acs.ctl & 0x20));
+	for (unsigned i = c.acs.egress_bits; i < 300; i++)
+		assert(pcicap_egress(&c.acs, i) == HOST_UNKNOWN);
 	return 0;
 }

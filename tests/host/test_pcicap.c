@@ -176,6 +176,47 @@ static void reads_an_endpoint(void **state)
 	assert_in_range(s.reads, 30, 40); /* it must stay cheap: docs/performance.md */
 }
 
+/* The vector is read only where Egress Control is on: a healthy port costs no dword more. */
+static void reads_the_egress_vector(void **state)
+{
+	struct space s = port();
+	struct pcicap c;
+	unsigned healthy;
+
+	(void)state;
+	put(&s, 0x74, 0x2a000105); /* port 42 */
+	put(&s, 0x14c, 0x001d2a7f); /* 42 bits */
+	put(&s, 0x150, 0x80000001);
+	put(&s, 0x154, 0xfffffe02);
+	put(&s, 0x168, 0x0001000e); /* ARI behind ATS: function groups on */
+	put(&s, 0x160, 0x1681000f);
+	put(&s, 0x16c, 0x00320002);
+	pcicap_walk(&c, read_space, &s);
+	healthy = s.reads;
+	assert_true(c.port_known && c.port == 42);
+	assert_int_equal(c.acs.egress_bits, 0);
+	assert_int_equal(pcicap_egress(&c.acs, 0), HOST_UNKNOWN);
+	assert_int_equal(c.ari_groups.known, HOST_UNKNOWN);
+	put(&s, 0x14c, 0x003d2a7f);
+	s.reads = 0;
+	pcicap_walk(&c, read_space, &s);
+	assert_int_equal(s.reads, healthy + 3);
+	assert_int_equal(c.acs.egress_bits, 42);
+	assert_int_equal(pcicap_egress(&c.acs, 0), HOST_PRESENT);
+	assert_int_equal(pcicap_egress(&c.acs, 1), HOST_ABSENT);
+	assert_int_equal(pcicap_egress(&c.acs, 31), HOST_PRESENT);
+	assert_int_equal(pcicap_egress(&c.acs, 33), HOST_PRESENT);
+	assert_int_equal(pcicap_egress(&c.acs, 42), HOST_UNKNOWN); /* set, but beyond */
+	assert_int_equal(c.ari_groups.ctl, 0x32);
+	put(&s, 0x14c, 0x003d007f); /* 0 is 256 bits */
+	pcicap_walk(&c, read_space, &s);
+	assert_int_equal(c.acs.egress_bits, 256);
+	s.len = 0x154; /* the vector cannot be read to its end */
+	pcicap_walk(&c, read_space, &s);
+	assert_int_equal(c.acs.known, HOST_PRESENT);
+	assert_int_equal(c.acs.egress_bits, 0);
+}
+
 /* Registers that make no sense are not passed on, nor taken for absent. */
 static void senseless_registers(void **state)
 {
@@ -339,7 +380,7 @@ int main(void)
 		cmocka_unit_test(broken_lists_are_cut), cmocka_unit_test(conventional_pci_has_no_acs),
 		cmocka_unit_test(random_bytes_are_bounded), cmocka_unit_test(reads_an_endpoint),
 		cmocka_unit_test(senseless_registers),  cmocka_unit_test(registers_stay_in_their_space),
-		cmocka_unit_test(the_standard_list_alone),
+		cmocka_unit_test(the_standard_list_alone), cmocka_unit_test(reads_the_egress_vector),
 	};
 
 	return cmocka_run_group_tests_name("pcicap", tests, NULL, NULL);

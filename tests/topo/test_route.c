@@ -27,8 +27,35 @@ static bool has(const struct tree *x, int i, unsigned bit)
 	return x->facts[i]->cap.acs.known == HOST_PRESENT && x->facts[i]->cap.acs.ctl & bit;
 }
 
-/* d straight, r to the root, u not known; by the letter of 6.12.1.1, the bits written out. */
-static char turned(const struct tree *x, int i, struct topo_tlp tlp)
+/* What bit n of i's Egress Control Vector is: 1, 0, or u not known. */
+static char egress_bit(const struct tree *x, int i, int n)
+{
+	if (n < 0 || n >= x->egress[i])
+		return 'u';
+	return x->vector[i][n / 8] & 1 << n % 8 ? '1' : '0';
+}
+
+/* Which bit of a function's vector is that of another function of its device; -1 unknown. */
+static int bit_of_function(const struct tree *x, int i, int to)
+{
+	unsigned first = x->bdf[i].bus, number = x->bdf[to].devfn;
+	int zero = -1;
+
+	if (x->facts[i]->cap.ari == HOST_UNKNOWN || !x->egress[i])
+		return -1;
+	if (x->facts[i]->cap.ari == HOST_ABSENT)
+		return x->bdf[to].bus == first && number >> 3 == x->bdf[i].devfn >> 3 ? (int)(number & 7) : -1;
+	for (int k = 0; k < (int)x->n; k++)
+		if (x->bdf[k].bus == first && x->bdf[k].devfn == 0)
+			zero = k;
+	if (zero < 0 || x->group[zero] < 0)
+		return -1;
+	return x->grouped[zero] ? x->group[to] : (int)number % x->egress[i];
+}
+
+/* d straight, r to the root, b refused, u not known; by the letter of 6.12.1.1 and table 6-11, the bits written out.
+ * named: the bit of the vector for where it would go. */
+static char turned(const struct tree *x, int i, struct topo_tlp tlp, char named)
 {
 	const struct pcicap_acs *acs = &x->facts[i]->cap.acs;
 
@@ -38,9 +65,13 @@ static char turned(const struct tree *x, int i, struct topo_tlp tlp)
 		return has(x, i, 0x08) && !tlp.relaxed ? 'r' : 'd';
 	if (has(x, i, 0x40) && tlp.translated)
 		return 'd';
-	if (has(x, i, 0x20))
+	if (!has(x, i, 0x20))
+		return has(x, i, 0x04) ? 'r' : 'd';
+	if (named == 'u')
 		return 'u';
-	return has(x, i, 0x04) ? 'r' : 'd';
+	if (named == '0')
+		return 'd';
+	return has(x, i, 0x04) ? 'r' : 'b';
 }
 
 /* Entering a bridge from below: 0 goes on, else the end. */
@@ -66,7 +97,7 @@ static bool known_platform(const struct tree *x)
 
 static char between_roots(const struct tree *x, int ra, int rb, struct topo_tlp tlp)
 {
-	char way = turned(x, ra, tlp);
+	char way = turned(x, ra, tlp, egress_bit(x, ra, x->port[rb])); /* all of them on one root bus */
 	bool request = tlp.type != TOPO_COMPLETION;
 
 	if (x->shape[ra] != RP || x->shape[rb] != RP || x->facts[ra]->cap.acs.known == HOST_ABSENT || way == 'u')
@@ -75,6 +106,8 @@ static char between_roots(const struct tree *x, int ra, int rb, struct topo_tlp 
 		return 'u';
 	if (request && way == 'd' && !tlp.translated)
 		return 'u';
+	if (way == 'b')
+		return 'b';
 	return known_platform(x) ? way : 'u';
 }
 
@@ -90,7 +123,7 @@ static char between_functions(const struct tree *x, int fa, int fb, struct topo_
 		return pf == x->owner[fb] ? 'r' : 'u';
 	if (!(acs->cap & 0x6c))
 		return 'r';
-	return turned(x, pf, tlp);
+	return turned(x, pf, tlp, pf == fa ? egress_bit(x, pf, bit_of_function(x, pf, fb)) : 'u');
 }
 
 static char oracle(const struct tree *x, int a, int b, struct topo_tlp tlp)
@@ -109,7 +142,7 @@ static char oracle(const struct tree *x, int a, int b, struct topo_tlp tlp)
 	if (x->shape[la.node[part - 1]] == PCI)
 		return 'd';
 	if (x->shape[la.node[part]] == DSP)
-		way = turned(x, la.node[part], tlp);
+		way = turned(x, la.node[part], tlp, egress_bit(x, la.node[part], x->port[lb.node[part]]));
 	else if (x->shape[la.node[part - 1]] == USP || x->shape[la.node[part - 1]] == BLIND)
 		return 'u'; /* an unreadable port, or below one */
 	else

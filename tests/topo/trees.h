@@ -16,6 +16,11 @@ struct tree {
 	int               owner[TREE_NODES]; /* of a VF its PF's index, else its own */
 	struct bdf        bdf[TREE_NODES];
 	struct host_facts *facts[TREE_NODES];
+	int               port[TREE_NODES];      /* Port Number; -1 unknown */
+	int               egress[TREE_NODES];    /* bits of the Egress Control Vector; 0: not read */
+	uint8_t           vector[TREE_NODES][32]; /* bit n % 8 of byte n / 8 */
+	int               group[TREE_NODES];     /* function group; -1: ARI's registers were not read */
+	bool              grouped[TREE_NODES];   /* has function groups enabled */
 	unsigned          n, bus;
 	uint64_t          seed;
 };
@@ -40,6 +45,32 @@ static inline void tree_random_acs(struct tree *x, struct pcicap_acs *acs)
 		acs->ctl |= acs->cap & 0x40;
 }
 
+/* Port numbers and vectors of whatever is asked about them, sizes that are no power of two, and some that are not read. */
+static inline void tree_random_egress(struct tree *x, int i)
+{
+	static const uint16_t sizes[] = { 8, 8, 5, 32, 256, 0 };
+	struct pcicap *c = &x->facts[i]->cap;
+
+	x->port[i] = (int)tree_random(x, 12) - 1;
+	c->port_known = x->port[i] >= 0;
+	c->port = c->port_known ? (uint8_t)x->port[i] : 0;
+	c->ari = tree_random(x, 8) ? tree_random(x, 2) ? HOST_PRESENT : HOST_ABSENT : HOST_UNKNOWN;
+	x->group[i] = c->ari == HOST_PRESENT && tree_random(x, 4) ? (int)tree_random(x, 8) : -1;
+	x->grouped[i] = x->group[i] >= 0 && tree_random(x, 2);
+	if (x->group[i] >= 0)
+		c->ari_groups = (struct pcicap_part){ HOST_PRESENT, 0, (uint16_t)(x->group[i] << 4 | (x->grouped[i] ? 2 : 0)) };
+	if (!(c->acs.ctl & 0x20))
+		return;
+	c->acs.egress_bits = sizes[tree_random(x, 6)];
+	x->egress[i] = c->acs.egress_bits;
+	for (unsigned bit = 0; bit < c->acs.egress_bits; bit++) {
+		unsigned on = tree_random(x, 2);
+
+		x->vector[i][bit / 8] |= (uint8_t)(on << bit % 8);
+		c->acs.egress[bit / 32] |= (uint32_t)on << bit % 32;
+	}
+}
+
 static inline int tree_add(struct tree *x, int parent, enum shape shape, struct bdf bdf)
 {
 	static const enum pcicap_type type[] = { PCICAP_ROOT_PORT, PCICAP_USP, PCICAP_DSP, PCICAP_TO_PCI, PCICAP_ENDPOINT, PCICAP_NONE };
@@ -59,6 +90,7 @@ static inline int tree_add(struct tree *x, int parent, enum shape shape, struct 
 	x->owner[i] = i;
 	x->bdf[i] = bdf;
 	x->facts[i] = f;
+	tree_random_egress(x, i);
 	return i;
 }
 
