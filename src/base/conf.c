@@ -78,30 +78,32 @@ static int set_number(struct conf *c, const struct conf_field *f, const char *va
 	return 0;
 }
 
-static int add_kind(struct conf *c, const char *key, const char *value, const char *where, struct error *err)
+static int add_line(struct conf *c, struct conf_line *line, size_t *n, const char *key, const char *value,
+		    const char *where, struct error *err)
 {
-	struct conf_kind *k = &c->kind[c->nkinds];
-
-	if (c->nkinds == CONF_KINDS_MAX)
-		return error_set(err, -EINVAL, "%s: more than %d lines in [kinds]", where, CONF_KINDS_MAX);
-	*k = (struct conf_kind){
+	if (*n == CONF_LINES_MAX)
+		return error_set(err, -EINVAL, "%s: more than %d lines in this section", where, CONF_LINES_MAX);
+	line[*n] = (struct conf_line){
 		.key = arena_strdup(&c->arena, key),
-		.patterns = arena_strdup(&c->arena, value),
+		.value = arena_strdup(&c->arena, value),
 		.where = arena_strdup(&c->arena, where),
 	};
-	if (!k->key || !k->patterns || !k->where)
+	if (!line[*n].key || !line[*n].value || !line[*n].where)
 		return error_set(err, -ENOMEM, "no memory for the configuration");
-	c->nkinds++;
+	++*n;
 	return 0;
 }
 
 static int set_key(struct conf_reader *rd, const char *section, const char *key, const char *value,
 		   const char *where)
 {
+	struct conf *c = rd->conf;
 	bool section_known = false;
 
 	if (strcmp(section, "kinds") == 0)
-		return add_kind(rd->conf, key, value, where, rd->err);
+		return add_line(c, c->kind, &c->nkinds, key, value, where, rd->err);
+	if (strcmp(section, "partitions") == 0)
+		return add_line(c, c->partition, &c->npartitions, key, value, where, rd->err);
 	for (size_t i = 0; i < ARRAY_SIZE(conf_fields); i++) {
 		const struct conf_field *f = &conf_fields[i];
 
@@ -110,8 +112,8 @@ static int set_key(struct conf_reader *rd, const char *section, const char *key,
 		section_known = true;
 		if (strcmp(f->key, key) != 0)
 			continue;
-		return f->type <= CONF_PATH ? set_string(rd->conf, f, value, where, rd->err)
-					    : set_number(rd->conf, f, value, where, rd->err);
+		return f->type <= CONF_PATH ? set_string(c, f, value, where, rd->err)
+					    : set_number(c, f, value, where, rd->err);
 	}
 	return error_set(rd->err, -EINVAL, "%s: unknown %s \"%.60s\"%s%.60s%s", where,
 			 section_known ? "key" : "section", section_known ? key : section,

@@ -13,11 +13,11 @@
 
 struct error;
 
-struct conf_kind { /* one line of [kinds]; the patterns are host/kind's to read */
-	const char *key, *patterns, *where; /* where: "FILE:LINE" */
+struct conf_line { /* of a section whose lines add up; its values are another room's to read */
+	const char *key, *value, *where; /* where: "FILE: [SECTION] KEY" */
 };
 
-#define CONF_KINDS_MAX 64
+#define CONF_LINES_MAX 64
 
 struct conf {
 	struct arena arena; /* owns every string */
@@ -29,8 +29,10 @@ struct conf {
 	char        *socket;         /* [daemon] socket: used when systemd hands none over, and by velactl */
 	uint64_t     vfs_per_pf;     /* [plan] vfs_per_pf */
 	uint64_t     memory_reserve; /* [plan] memory_reserve, bytes per NUMA node */
-	struct conf_kind kind[CONF_KINDS_MAX];
+	struct conf_line kind[CONF_LINES_MAX];      /* [kinds], for host/kind */
 	size_t           nkinds;
+	struct conf_line partition[CONF_LINES_MAX]; /* [partitions], for plan/partition */
+	size_t           npartitions;
 };
 
 /* file NULL: the installed one or the built-in copy. -ENOENT if a named file is not there, -EINVAL. */

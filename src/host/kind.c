@@ -114,9 +114,9 @@ int host_kinds_add(struct host_kinds *k, const char *key, const char *patterns, 
 int host_kinds_load(struct host_kinds *k, const struct conf *conf, struct error *err)
 {
 	for (size_t i = 0; i < conf->nkinds; i++) {
-		const struct conf_kind *line = &conf->kind[i];
+		const struct conf_line *line = &conf->kind[i];
 
-		if (host_kinds_add(k, line->key, line->patterns, err) < 0)
+		if (host_kinds_add(k, line->key, line->value, err) < 0)
 			return error_prefix(err, "%s", line->where);
 	}
 	if (snprintf(k->fmpm, sizeof(k->fmpm), "%s", conf->fmpm) >= (int)sizeof(k->fmpm))

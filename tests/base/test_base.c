@@ -228,7 +228,7 @@ static void configuration(void **state)
 	conf_done(&c);
 	assert_int_equal(load_text("[kinds]\ngpu = 1:2:0302\ngpu =\n", &c, &err), 0);
 	assert_int_equal(c.nkinds, 2);
-	assert_string_equal(c.kind[1].patterns, "");
+	assert_string_equal(c.kind[1].value, "");
 	conf_done(&c);
 	err = ERROR_INIT;
 	assert_int_equal(conf_load(&c, "/nonexistent/velad.conf", &err), -ENOENT);
