@@ -109,6 +109,39 @@ static inline struct topo *test_topo_host(const char *name)
 	return t;
 }
 
+/* The same with one of its text files otherwise, or one more: "proc/sys/kernel/osrelease", "6.1.0". */
+static inline char *test_text_with(char *text, const char *path, const char *value)
+{
+	char *at = text, *out = NULL;
+	size_t n = strlen(path), skip;
+
+	while (*at && (*at == '#' || *at == ' ' || strncmp(at, path, n) < 0))
+		at += strcspn(at, "\n") + 1;
+	skip = strncmp(at, path, n) == 0 && at[n] == '\t' ? strcspn(at, "\n") + 1 : 0;
+	assert_true(asprintf(&out, "%.*s%s\t%s\n%s", (int)(at - text), text, path, value, at + skip) > 0);
+	free(text);
+	return out;
+}
+
+/* tests/hosts/NAME/sys.txt; the caller frees. */
+static inline char *test_host_text(const char *name)
+{
+	char path[512], *text;
+	FILE *f;
+	long n;
+
+	(void)snprintf(path, sizeof(path), TEST_SOURCE "/tests/hosts/%s/sys.txt", name);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	assert_int_equal(fseek(f, 0, SEEK_END), 0);
+	n = ftell(f);
+	rewind(f);
+	text = calloc(1, (size_t)n + 1);
+	assert_true(text && fread(text, 1, (size_t)n, f) == (size_t)n);
+	(void)fclose(f);
+	return text;
+}
+
 static inline struct bdf test_bdf(const char *text)
 {
 	struct bdf b;

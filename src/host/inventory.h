@@ -43,6 +43,7 @@ struct host_facts {
 	const char     *reset_methods;   /* "flr bus"; "" none; NULL unknown, and of a VF: not read */
 	const char     *power_state, *runtime_status; /* "D0", "active"; NULL unknown, or not asked */
 	int8_t          d3cold_allowed; /* -1 unknown */
+	const char     *dma_domain;  /* of a NIC's PF: what its group's own DMA goes through, "identity", "DMA", "DMA-FQ"; NULL unknown */
 	bool            bars_known;
 	struct host_bar bar[6];      /* host_bar_of() knows a VF's */
 	const struct host_bar *vf_bar; /* of a PF: VF 0's six; NULL unknown */
@@ -141,3 +142,7 @@ const struct host_function *host_function_find(const struct inventory *inv, stru
 /* The GPU whose device has fn as another function (audio, USB-C): the two go together. NULL: none. */
 const struct host_function *host_companion_of(const struct inventory *inv, const struct host_function *fn);
 const struct host_node     *host_node_find(const struct inventory *inv, int id);
+/* Whether a feature that came with this version of mainline is in the kernel of that release ("6.1.0-28-amd64"). A
+ * number below it is decisive only for mainline, stable and Debian: other distributions add features to old ones.
+ * UNKNOWN so, and for what is no release. */
+enum host_known host_kernel_since(const char *release, unsigned major, unsigned minor);

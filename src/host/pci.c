@@ -307,7 +307,7 @@ static int read_single(struct pci_reader *rd, struct host_function *fn, const ch
 	if (r == 0 && f->is_vf)
 		pci_read_bars(rd, f);
 	else if (r == 0)
-		r = pci_physical_read(rd, f);
+		r = pci_physical_read(rd, fn, f);
 	if (physfn < 0 && physfn != -ENOENT)
 		f->kind = HOST_OTHER; /* perhaps a VF: nothing that guests may be given */
 	return r;

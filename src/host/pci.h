@@ -52,7 +52,7 @@ void        pci_read_bars(struct pci_reader *rd, struct host_facts *f);
 enum host_kind pci_kind(const struct pci_reader *rd, const struct host_facts *f);
 
 /* src/host/physical.c: what only a physical function has, or is asked for; its kind is known then. -ENOMEM. */
-int pci_physical_read(struct pci_reader *rd, struct host_facts *f);
+int pci_physical_read(struct pci_reader *rd, const struct host_function *fn, struct host_facts *f);
 
 /* src/host/vf.c */
 /* The BARs of VF 0 of the PF whose `resource` was just read; NULL: unknown. */

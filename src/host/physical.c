@@ -50,6 +50,21 @@ static void read_override(struct pci_reader *rd, struct host_facts *f)
 		f->driver_override = pci_text(rd, text);
 }
 
+/* iommu_group_show_type(), drivers/iommu/iommu.c; since 4.19. One device's share of a guest's translations hangs on it
+ * (topo/ats), and only a NIC's. */
+static void read_domain(struct pci_reader *rd, const struct host_function *fn, struct host_facts *f)
+{
+	static const char *const types[] = { "identity", "DMA", "DMA-FQ", "blocked", "unmanaged" };
+	char text[32];
+	int i;
+
+	if (f->kind != HOST_NIC || fn->iommu_group < 0 ||
+	    host_read(rd->root, text, sizeof(text), "sys/kernel/iommu_groups/%d/type", fn->iommu_group) < 0)
+		return;
+	i = strtab_find(types, ARRAY_SIZE(types), text);
+	f->dma_domain = i < 0 ? NULL : types[i];
+}
+
 /* The file is missing where the kernel knows no reset (pci_reset_supported()). */
 static void read_resets(struct pci_reader *rd, struct host_facts *f)
 {
@@ -154,7 +169,7 @@ static void read_sriov(struct pci_reader *rd, struct host_facts *f)
 	(void)sriov_number(rd, &s->stride, "sriov_stride");
 }
 
-int pci_physical_read(struct pci_reader *rd, struct host_facts *f)
+int pci_physical_read(struct pci_reader *rd, const struct host_function *fn, struct host_facts *f)
 {
 	unsigned config_total;
 	int r;
@@ -165,6 +180,7 @@ int pci_physical_read(struct pci_reader *rd, struct host_facts *f)
 		return r;
 	f->kind = pci_kind(rd, f);
 	config_total = f->cap.sriov.total;
+	read_domain(rd, fn, f);
 	read_override(rd, f);
 	read_link(rd, f);
 	read_sriov(rd, f);

@@ -7,7 +7,7 @@
 #define GPU  "0000:19:00.0"
 #define PF   "0000:1a:00.0"
 #define PORT "0000:17:02.0" /* above the PF */
-#define MOST  30 /* calls per changed function */
+#define MOST  31 /* calls per changed function */
 
 static struct tree tree;
 static struct host_root *root;
