@@ -114,7 +114,7 @@ static int explain(struct work *w, struct plan_acs_pair *p, const struct topo_gd
 	int r;
 
 	(void)bdf_text(port, p->port);
-	if (turned && g->ats == HOST_ABSENT)
+	if (turned && g->ats == HOST_ABSENT && facts_at(w, worst->decided)->cap.acs.cap & TOPO_ACS_DT) /* else it would not help */
 		return explain_ats(w, p, topo_physical(w->t, nic));
 	if (turned && facts_at(w, worst->decided)->kind == HOST_ROOT_PORT)
 		r = say(w, &p->why, "they are below different root ports, and root port %s has no Direct Translated P2P (ACSCap 0x%02x)",
