@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Routes as JSON (docs/openapi.json): every GPU with every NIC and data-direct function, and
- * with every other GPU. VFs go as their PF. */
+/* Routes as JSON (docs/openapi.json): every GPU with every NIC and data-direct function, and with every other GPU. The
+ * VFs of one NIC on one bus go alike (Source Validation knows the bus, all else is the PF's): the first stands for them. */
 #include <errno.h>
 #include <json-c/json.h>
 
@@ -14,6 +14,14 @@ struct routes {
 	const uint16_t    *planned; /* ACS control words with the ACS plan */
 	json_object       *pairs, *list;
 	struct json_out    out;
+	struct requester  *nic; /* in arena */
+	size_t             nnics;
+	struct arena       arena;
+};
+
+struct requester {
+	uint32_t node;
+	unsigned count; /* of functions it stands for */
 };
 
 static int no_memory(struct error *err)
@@ -24,6 +32,14 @@ static int no_memory(struct error *err)
 static struct bdf bdf_at(const struct topo *t, uint32_t i)
 {
 	return i == TOPO_NONE ? BDF_NONE : topo_at(t, i)->fn->bdf;
+}
+
+static void add_bandwidth(struct json_out *o, uint64_t v)
+{
+	if (v)
+		json_add_uint(o, "bandwidth", v);
+	else
+		json_add(o, "bandwidth", NULL);
 }
 
 static void add_ports(struct json_out *o, const struct topo *t, const struct topo_route *r)
@@ -45,7 +61,6 @@ static void add_route(struct json_out *all, json_object *list, const struct topo
 		      uint32_t from, uint32_t to, struct topo_tlp tlp)
 {
 	static const char *const kind[] = { "write", "read", "completion" };
-	enum topo_class path = topo_path(t, from, to);
 	struct json_out o = json_out_new();
 
 	json_add_bdf(&o, "from", bdf_at(t, from));
@@ -53,9 +68,10 @@ static void add_route(struct json_out *all, json_object *list, const struct topo
 	json_add_string(&o, "kind", kind[tlp.type]);
 	json_add_bool(&o, "translated", tlp.translated);
 	json_add_bool(&o, "relaxed", tlp.relaxed);
-	json_add_string(&o, "path", topo_class_text(path));
+	json_add_string(&o, "path", topo_class_text(topo_path(t, from, to)));
 	json_add_string(&o, "verdict", topo_verdict_text(r->verdict));
-	json_add_string(&o, "through", topo_route_through(r, path));
+	json_add_string(&o, "through", topo_route_through(r, t, from, to));
+	add_bandwidth(&o, topo_route_bandwidth(r, t, from, to));
 	json_add_string(&o, "rule", topo_rule_id(r->rule));
 	json_add_string(&o, "text", topo_rule_text(r->rule));
 	json_add_bdf(&o, "port", bdf_at(t, r->decided));
@@ -64,32 +80,35 @@ static void add_route(struct json_out *all, json_object *list, const struct topo
 	json_append_out(all, list, &o);
 }
 
-static void add_pair(struct routes *w, const char *kind, uint32_t from, uint32_t to, const struct topo_route *now,
-		     enum topo_verdict planned)
+static void add_pair(struct routes *w, const char *kind, struct requester by, uint32_t to, const struct topo_route *now,
+		     const struct topo_route *then)
 {
-	enum topo_class path = topo_path(w->t, from, to);
 	struct json_out o = json_out_new();
+	uint32_t from = by.node;
 
 	json_add_string(&o, "kind", kind);
 	json_add_bdf(&o, "from", bdf_at(w->t, from));
 	json_add_bdf(&o, "to", bdf_at(w->t, to));
 	json_add_string(&o, "requester", host_kind_text(topo_at(w->t, from)->fn->facts->kind));
-	json_add_string(&o, "path", topo_class_text(path));
+	json_add_uint(&o, "count", by.count);
+	json_add_string(&o, "path", topo_class_text(topo_path(w->t, from, to)));
 	json_add_string(&o, "verdict", topo_verdict_text(now->verdict));
-	json_add_string(&o, "through", topo_route_through(now, path));
+	json_add_string(&o, "through", topo_route_through(now, w->t, from, to));
+	add_bandwidth(&o, topo_route_bandwidth(now, w->t, from, to));
 	json_add_string(&o, "rule", topo_rule_id(now->rule));
 	json_add_bdf(&o, "port", bdf_at(w->t, now->decided));
-	json_add_string(&o, "planned", topo_verdict_text(planned));
+	json_add_string(&o, "planned", topo_verdict_text(then->verdict));
 	json_append_out(&w->out, w->pairs, &o);
 }
 
-static void add_gdr(struct routes *w, uint32_t nic, uint32_t gpu)
+static void add_gdr(struct routes *w, struct requester by, uint32_t gpu)
 {
 	struct topo_gdr now, then;
+	uint32_t nic = by.node;
 
 	topo_gdr(&now, w->t, NULL, nic, gpu);
 	topo_gdr(&then, w->t, w->planned, nic, gpu);
-	add_pair(w, "gdr", nic, gpu, &now.part[now.worst], then.part[then.worst].verdict);
+	add_pair(w, "gdr", by, gpu, &now.part[now.worst], &then.part[then.worst]);
 	for (enum topo_gdr_part p = 0; p < TOPO_GDR_PARTS; p++) {
 		bool answer = p == TOPO_GDR_ANSWER;
 		struct topo_tlp tlp = { .type = (enum topo_tlp_type)p, .translated = !answer && now.ats == HOST_PRESENT,
@@ -107,8 +126,40 @@ static void add_p2p(struct routes *w, uint32_t a, uint32_t b)
 
 	topo_route(&now, w->t, NULL, a, b, tlp);
 	topo_route(&then, w->t, w->planned, a, b, tlp);
-	add_pair(w, "p2p", a, b, &now, then.verdict);
+	add_pair(w, "p2p", (struct requester){ a, 1 }, b, &now, &then);
 	add_route(&w->out, w->list, w->t, &now, a, b, tlp);
+}
+
+static bool is_nic_vf(const struct topo *t, uint32_t i)
+{
+	return topo_at(t, i)->fn->facts->kind == HOST_VF && topo_at(t, topo_physical(t, i))->fn->facts->kind == HOST_NIC;
+}
+
+static struct requester *like(struct routes *w, uint32_t vf)
+{
+	for (size_t i = 0; i < w->nnics; i++)
+		if (is_nic_vf(w->t, w->nic[i].node) && bdf_at(w->t, w->nic[i].node).bus == bdf_at(w->t, vf).bus &&
+		    topo_physical(w->t, w->nic[i].node) == topo_physical(w->t, vf))
+			return &w->nic[i];
+	return NULL;
+}
+
+static int find_nics(struct routes *w)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < topo_count(w->t); i++)
+		n += topo_gdr_by(topo_at(w->t, i)->fn->facts->kind) || is_nic_vf(w->t, i);
+	w->nic = arena_array(&w->arena, n, sizeof(*w->nic));
+	for (uint32_t i = 0; w->nic && i < topo_count(w->t); i++) {
+		struct requester *same = is_nic_vf(w->t, i) ? like(w, i) : NULL;
+
+		if (same)
+			same->count++;
+		else if (topo_gdr_by(topo_at(w->t, i)->fn->facts->kind) || is_nic_vf(w->t, i))
+			w->nic[w->nnics++] = (struct requester){ i, 1 };
+	}
+	return w->nic ? 0 : -ENOMEM;
 }
 
 static void add_all(struct routes *w)
@@ -116,14 +167,11 @@ static void add_all(struct routes *w)
 	for (uint32_t g = 0; g < topo_count(w->t); g++) {
 		if (topo_at(w->t, g)->fn->facts->kind != HOST_GPU)
 			continue;
-		for (uint32_t i = 0; i < topo_count(w->t); i++) {
-			enum host_kind kind = topo_at(w->t, i)->fn->facts->kind;
-
-			if (topo_gdr_by(kind))
-				add_gdr(w, i, g);
-			else if (kind == HOST_GPU && i != g)
+		for (size_t i = 0; i < w->nnics; i++)
+			add_gdr(w, w->nic[i], g);
+		for (uint32_t i = 0; i < topo_count(w->t); i++)
+			if (topo_at(w->t, i)->fn->facts->kind == HOST_GPU && i != g)
 				add_p2p(w, g, i);
-		}
 	}
 }
 
@@ -135,15 +183,18 @@ int plan_routes_json(json_object **ret, const struct topo *t, struct error *err)
 
 	if (r < 0)
 		return r;
-	w.planned = plan_acs_words(t, acs, &acs->arena);
-	if (!w.planned)
+	w.planned = plan_acs_words(t, acs, &w.arena);
+	if (!w.planned || find_nics(&w) < 0) {
+		arena_done(&w.arena);
 		return no_memory(err);
+	}
 	w.out = json_out_new();
 	w.pairs = json_object_new_array();
 	w.list = json_object_new_array();
 	add_all(&w);
 	json_add(&w.out, "pairs", w.pairs);
 	json_add(&w.out, "routes", w.list);
+	arena_done(&w.arena);
 	*ret = json_finish(&w.out);
 	return *ret ? 0 : no_memory(err);
 }

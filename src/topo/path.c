@@ -198,6 +198,33 @@ static void measure(struct topo_walk *w)
 		w->most = 0;
 }
 
+/* least, or less: what the links from i up to below top carry. 0: one is not known. */
+static uint64_t least_up(const struct topo *t, uint32_t i, uint32_t top, uint64_t least)
+{
+	for (; i != top && topo_at(t, i)->parent != TOPO_NONE; i = topo_at(t, i)->parent) {
+		struct topo_hop hop;
+		uint64_t now;
+
+		join_up(t, &hop, i);
+		if (hop.via == TOPO_VIA_BUS)
+			return 0;
+		now = hop.via == TOPO_VIA_LINK ? topo_link_bandwidth(hop.link.now) : least;
+		least = now < least ? now : least;
+	}
+	return least;
+}
+
+uint64_t topo_path_bandwidth(const struct topo *t, uint32_t a, uint32_t b, bool root)
+{
+	uint32_t top = root ? TOPO_NONE : common_bridge(t, a, b);
+	uint64_t least;
+
+	if (!root && same_device(t, a, b))
+		return 0;
+	least = least_up(t, b, top, least_up(t, a, top, UINT64_MAX));
+	return least == UINT64_MAX ? 0 : least;
+}
+
 static int distance(const struct inventory *inv, int a, int b)
 {
 	const struct host_node *na = host_node_find(inv, a), *nb = host_node_find(inv, b);
@@ -223,14 +250,15 @@ static int socket_of(const struct inventory *inv, int node)
 	return found;
 }
 
-static int same_socket(const struct inventory *inv, int a, int b)
+int topo_same_socket(const struct topo *t, uint32_t a, uint32_t b)
 {
-	int sa, sb;
+	int na = topo_at(t, a)->fn->facts->numa_node, nb = topo_at(t, b)->fn->facts->numa_node, sa, sb;
+	const struct inventory *inv = topo_inventory(t);
 
 	if (inv->system.cpus.npackages == 1)
 		return 1;
-	sa = socket_of(inv, a);
-	sb = socket_of(inv, b);
+	sa = socket_of(inv, na);
+	sb = socket_of(inv, nb);
 	return sa < 0 || sb < 0 ? -1 : sa == sb;
 }
 
@@ -245,7 +273,7 @@ int topo_path_walk(struct topo_walk *ret, const struct topo *t, uint32_t a, uint
 	if (!w.hop)
 		return -ENOMEM;
 	w.distance = distance(topo_inventory(t), na->fn->facts->numa_node, nb->fn->facts->numa_node);
-	w.same_socket = same_socket(topo_inventory(t), na->fn->facts->numa_node, nb->fn->facts->numa_node);
+	w.same_socket = topo_same_socket(t, a, b);
 	if (a == b) {
 		(void)hop_add(&w, t, a);
 	} else if (same_device(t, a, b)) {

@@ -64,6 +64,12 @@ struct topo_walk {
 /* -ENOMEM */
 int topo_path_walk(struct topo_walk *ret, const struct topo *t, uint32_t a, uint32_t b, struct arena *arena);
 
+/* The least that a link between two functions of different devices carries; through the root complex, if root, though a
+ * bridge joins them below it. 0: as above. */
+uint64_t topo_path_bandwidth(const struct topo *t, uint32_t a, uint32_t b, bool root);
+/* Whether the NUMA nodes of two functions are of one socket: 1, 0; -1 unknown. */
+int topo_same_socket(const struct topo *t, uint32_t a, uint32_t b);
+
 /* docs/openapi.json, Path. -ENOENT: one of them is not on this host. */
 int topo_path_json(struct json_object **ret, const struct topo *t, struct bdf a, struct bdf b, struct error *err);
 

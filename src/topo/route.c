@@ -9,8 +9,10 @@
 
 #include "base/auto.h"
 #include "host/inventory.h"
+#include "topo/path.h"
 
 #define NVIDIA 0x10de
+#define INTEL  0x8086
 
 struct walk {
 	struct topo_route *ret;
@@ -140,13 +142,20 @@ static enum way peer(struct walk *w, struct acs acs, uint32_t at, enum host_know
 	return rule == TOPO_RULE_RR ? up(w, rule, at) : across(w, rule, at);
 }
 
+static bool one_host_bridge(const struct walk *w, uint32_t i, uint32_t k)
+{
+	const char *a = facts_of(w, i)->root_bus;
+
+	return *a && strcmp(a, facts_of(w, k)->root_bus) == 0;
+}
+
 /* Whether a port's Egress Control Vector names another port of the same switch, or of the same root complex, which
  * is known only of one root bus. */
 static enum host_known names_port(const struct walk *w, uint32_t at, uint32_t to)
 {
 	const struct host_facts *a = facts_of(w, at), *b = facts_of(w, to);
 
-	if (!b->cap.port_known || (a->kind == HOST_ROOT_PORT && (!*a->root_bus || strcmp(a->root_bus, b->root_bus) != 0)))
+	if (!b->cap.port_known || (a->kind == HOST_ROOT_PORT && !one_host_bridge(w, at, to)))
 		return HOST_UNKNOWN;
 	return pcicap_egress(&a->cap.acs, b->cap.port);
 }
@@ -249,6 +258,21 @@ static enum topo_rule refusal(const struct walk *w, struct acs acs, uint32_t por
 	return w->tlp.translated && acs.ctl & TOPO_ACS_TB ? TOPO_RULE_TB : TOPO_RULE_PASS;
 }
 
+/* Xeons E5 to E5 v3, whose host bridges the kernel trusts among their own ports only: not over QPI. */
+static bool old_xeon_known(const struct walk *w, uint32_t port)
+{
+	static const uint16_t bridges[] = { 0x3c00, 0x3c01, 0x2f00, 0x2f01 };
+	struct bdf at = topo_at(w->t, port)->fn->bdf;
+	uint32_t i = topo_find(w->t, (struct bdf){ at.domain, at.bus, 0 });
+
+	if (i == TOPO_NONE || facts_of(w, i)->vendor != INTEL || !one_host_bridge(w, i, port) )
+		return false;
+	for (size_t k = 0; k < ARRAY_SIZE(bridges); k++)
+		if (facts_of(w, i)->device == bridges[k])
+			return true;
+	return false;
+}
+
 /* Whether a root complex passes requests between its ports, as the kernel judges it for P2PDMA
  * (drivers/pci/p2pdma.c: cpu_supports_p2pdma() has AMD since Zen, the host bridge table the Xeons since
  * Skylake). For Grace, whose root ports are NVIDIA's, NVIDIA's rules build on it (rdma-core, rdma_topo). */
@@ -262,7 +286,7 @@ static bool platform_known(const struct walk *w, uint32_t port)
 	for (size_t i = 0; i < ARRAY_SIZE(xeons); i++) /* Emerald Rapids says INTEL(R) XEON(R) PLATINUM */
 		if (strcasestr(model, "Xeon(R)") && strcasestr(model, xeons[i]))
 			return true;
-	return false;
+	return old_xeon_known(w, port);
 }
 
 /* Sent to the root complex; it comes back down, if that does such things. */
@@ -377,13 +401,23 @@ void topo_route(struct topo_route *ret, const struct topo *t, const uint16_t *ct
 	climb(&w);
 }
 
-const char *topo_route_through(const struct topo_route *r, enum topo_class path)
+const char *topo_route_through(const struct topo_route *r, const struct topo *t, uint32_t a, uint32_t b)
 {
-	if (r->verdict == TOPO_BLOCKED || r->verdict == TOPO_UNDECIDED || path == TOPO_UNKNOWN)
+	enum topo_class path = topo_path(t, a, b);
+	int same = path == TOPO_SYS ? topo_same_socket(t, a, b) : 1; /* a socket may have several NUMA nodes */
+
+	if (r->verdict == TOPO_BLOCKED || r->verdict == TOPO_UNDECIDED || path == TOPO_UNKNOWN || same < 0)
 		return NULL;
 	if (r->verdict == TOPO_DIRECT && path <= TOPO_PXB)
 		return "switch";
-	return path == TOPO_SYS ? "sockets" : "root-complex";
+	return same ? "root-complex" : "sockets";
+}
+
+uint64_t topo_route_bandwidth(const struct topo_route *r, const struct topo *t, uint32_t a, uint32_t b)
+{
+	if (r->verdict == TOPO_BLOCKED || r->verdict == TOPO_UNDECIDED)
+		return 0;
+	return topo_path_bandwidth(t, a, b, r->verdict == TOPO_REDIRECTED);
 }
 
 const char *topo_verdict_text(enum topo_verdict v)

@@ -88,8 +88,10 @@ void topo_route(struct topo_route *ret, const struct topo *t, const uint16_t *ct
 /* The function whose ACS and ATS capabilities count: of a VF its PF, else itself. */
 uint32_t topo_physical(const struct topo *t, uint32_t i);
 
-/* What a TLP with this route crosses at worst: "switch", "root-complex", "sockets"; NULL: not known, or blocked. */
-const char *topo_route_through(const struct topo_route *r, enum topo_class path);
+/* What a TLP from a to b with this route crosses at worst: "switch", "root-complex", "sockets"; NULL: not known, or blocked. */
+const char *topo_route_through(const struct topo_route *r, const struct topo *t, uint32_t a, uint32_t b);
+/* What the narrowest link that it really passes carries (topo/path.h); 0: not known, or blocked. */
+uint64_t topo_route_bandwidth(const struct topo_route *r, const struct topo *t, uint32_t a, uint32_t b);
 const char *topo_verdict_text(enum topo_verdict v); /* "direct", "redirected", "blocked", "unknown" */
 const char *topo_rule_id(enum topo_rule r);         /* "rr", "dt", ... as in JSON */
 const char *topo_rule_text(enum topo_rule r);       /* a clause for people */

@@ -66,13 +66,21 @@ static const char *cell_text(struct arena *a, json_object *pair, bool planned)
 	return planned && now != then ? arena_printf(a, "%c>%c", now, then) : arena_printf(a, "%c", now);
 }
 
-static const char *requester_of(json_object *pairs, const char *from)
+/* "nic", or of VFs how many the row stands for: "vf x8". */
+static const char *requester(struct arena *a, json_object *pair)
+{
+	int64_t n = ctl_doc_int(pair, "count", 1);
+
+	return n == 1 ? ctl_doc_text(pair, "requester") : arena_printf(a, "%s x%lld", ctl_doc_text(pair, "requester"), (long long)n);
+}
+
+static const char *requester_of(struct arena *a, json_object *pairs, const char *from)
 {
 	for (size_t i = 0; i < ctl_doc_count(pairs); i++) {
 		json_object *p = json_object_array_get_idx(pairs, i);
 
 		if (strcmp(ctl_doc_text(p, "from"), from) == 0)
-			return ctl_doc_text(p, "requester");
+			return requester(a, p);
 	}
 	return "";
 }
@@ -83,7 +91,7 @@ static bool add_row(struct libscols_table *t, struct arena *a, const struct grid
 	struct libscols_line *line;
 
 	cell[0] = from;
-	cell[1] = requester_of(pairs, from);
+	cell[1] = requester_of(a, pairs, from);
 	for (size_t i = 0; i < g->ngpus; i++)
 		cell[i + 2] = cell_text(a, pair_find(pairs, from, g->gpu[i]), g->planned);
 	line = ctl_table_row(t, NULL, cell, g->ngpus + 2);
@@ -99,11 +107,11 @@ static void write_legend(struct ctl_out *out, const struct grid *g)
 	for (size_t i = 0; i < g->ngpus; i++)
 		sbuf_addf(&out->text, "G%zu=%s%s", i, g->gpu[i], (i + 1) % 4 && i + 1 < g->ngpus ? "  " : "\n");
 	ctl_out_wrap(out, "D direct: below the root complex. R redirected: up to the root complex, through the IOMMU, and back, which costs "
-		     "bandwidth. S the same, across sockets. B blocked. ? unknown.", 0);
+		     "bandwidth. S the same, from NUMA node to NUMA node. B blocked. ? unknown.", 0);
 	if (g->planned)
 		ctl_out_wrap(out, "R>D: with the writes of velactl acs plan.", 0);
 	ctl_out_wrap(out, "From the function of the row to the GPU: a NIC's writes and reads (translated where it has ATS) and the answers; "
-		     "a GPU's untranslated writes. VFs go as their PF.", 0);
+		     "a GPU's untranslated writes. The first VF stands for those of its NIC on its bus.", 0);
 }
 
 static int write_grid(struct ctl *c, json_object *doc, struct error *err)
@@ -118,8 +126,6 @@ static int write_grid(struct ctl *c, json_object *doc, struct error *err)
 	for (size_t i = 0; i < ctl_doc_count(pairs); i++) {
 		json_object *p = json_object_array_get_idx(pairs, i);
 
-		if (c->args.gpu && strcmp(ctl_doc_text(p, "to"), c->args.gpu) != 0)
-			continue;
 		seen(g.gpu, &g.ngpus, ARRAY_SIZE(g.gpu), ctl_doc_text(p, "to"));
 		if (strcmp(ctl_doc_text(p, "kind"), "gdr") == 0)
 			seen(g.nic, &g.nnics, ARRAY_SIZE(g.nic), ctl_doc_text(p, "from"));
@@ -127,8 +133,7 @@ static int write_grid(struct ctl *c, json_object *doc, struct error *err)
 			seen(g.peer, &g.npeers, ARRAY_SIZE(g.peer), ctl_doc_text(p, "from"));
 	}
 	if (!g.ngpus)
-		return c->args.gpu ? error_set(err, -ENOENT, "there is no GPU %.40s with a NIC or another GPU; velactl topo lists them", c->args.gpu)
-				   : error_set(err, -ENOENT, "this host has no GPU with a NIC or another GPU");
+		return error_set(err, -ENOENT, "this host has no GPU with a NIC or another GPU");
 	qsort(g.gpu, g.ngpus, sizeof(*g.gpu), compare);
 	qsort(g.nic, g.nnics, sizeof(*g.nic), compare);
 	qsort(g.peer, g.npeers, sizeof(*g.peer), compare);
@@ -150,19 +155,76 @@ static int write_grid(struct ctl *c, json_object *doc, struct error *err)
 	return 0;
 }
 
+/* ---- one GPU: a line for each NIC and GPU, with what decides ------------------------------------------ */
+
+static const struct ctl_column gpu_columns[] = {
+	{ "FROM", CTL_LEFT }, { "KIND", CTL_LEFT }, { "PATH", CTL_LEFT }, { "ROUTE", CTL_LEFT }, { "PLANNED", CTL_LEFT, .drop = 3 },
+	{ "GB/s", CTL_RIGHT, .drop = 2 }, { "RULE", CTL_LEFT, .drop = 1 }, { "AT", CTL_LEFT, .drop = 1 },
+};
+
+static bool add_line(struct libscols_table *t, struct arena *a, json_object *p, bool planned)
+{
+	int64_t rate = ctl_doc_int(p, "bandwidth", 0);
+	const char *cell[] = { ctl_doc_text(p, "from"), requester(a, p), ctl_doc_text(p, "path"), ctl_doc_text(p, "verdict"),
+			       planned ? ctl_doc_text(p, "planned") : "", rate ? arena_printf(a, "%.1f", (double)rate / 1e9) : "",
+			       ctl_doc_text(p, "rule"), ctl_doc_text(p, "port") };
+	struct libscols_line *line = ctl_table_row(t, NULL, cell, ARRAY_SIZE(cell));
+
+	if (line && (*cell[3] == 'd' || *cell[3] == 'b'))
+		ctl_table_colour(line, 3, *cell[3] == 'd' ? "green" : "red");
+	return line;
+}
+
+static int write_gpu(struct ctl *c, json_object *doc, struct error *err)
+{
+	auto_(scols_unref_table) struct libscols_table *t = ctl_table_new(gpu_columns, ARRAY_SIZE(gpu_columns));
+	json_object *pairs = ctl_doc_list(doc, "pairs");
+	struct arena a = { 0 };
+	size_t n = 0;
+	bool ok = t;
+
+	for (size_t i = 0; ok && i < ctl_doc_count(pairs); i++) {
+		json_object *p = json_object_array_get_idx(pairs, i);
+
+		if (strcmp(ctl_doc_text(p, "to"), c->args.gpu) == 0 && ++n)
+			ok = add_line(t, &a, p, c->args.with);
+	}
+	if (ok && n)
+		ctl_table_print(&c->out, t, gpu_columns, ARRAY_SIZE(gpu_columns));
+	arena_done(&a);
+	if (!ok)
+		return error_set(err, -ENOMEM, "no memory for the table");
+	if (!n)
+		return error_set(err, -ENOENT, "there is no GPU %.40s with a NIC or another GPU; velactl topo lists them", c->args.gpu);
+	sbuf_add(&c->out.text, "\n");
+	ctl_out_wrap(&c->out, "GB/s: of the narrowest link on the route that is really taken, in one direction; others share what leads to the "
+			      "root complex, and what that carries is not known.", 0);
+	return 0;
+}
+
 /* ---- two functions, in words -------------------------------------------------------------------------- */
 
 static void write_title(struct ctl_out *out, json_object *r)
 {
 	const char *kind = ctl_doc_text(r, "kind"), *verdict = ctl_doc_text(r, "verdict");
 	bool completion = strcmp(kind, "completion") == 0;
+	const char *through = ctl_doc_text(r, "through");
+	int64_t rate = ctl_doc_int(r, "bandwidth", 0);
 	const char *colour = !out->colour ? "" : *verdict == 'd' ? "\033[32m" : *verdict == 'b' ? "\033[31m" : "\033[33m";
 
 	sbuf_addf(&out->text, "%s %s: %s", completion ? (ctl_doc_bool(r, "relaxed") ? "relaxed-ordered" : "ordered")
 						      : (ctl_doc_bool(r, "translated") ? "translated" : "untranslated"),
 		  kind, colour);
 	ctl_out_safe(out, verdict);
-	sbuf_addf(&out->text, "%s\n", *colour ? "\033[m" : "");
+	if (*colour)
+		sbuf_add(&out->text, "\033[m");
+	if (*through) {
+		sbuf_add(&out->text, ", through the ");
+		ctl_out_safe(out, strcmp(through, "root-complex") == 0 ? "root complex" : through);
+	}
+	if (rate)
+		sbuf_addf(&out->text, ", %s%.1f GB/s", strcmp(through, "switch") == 0 ? "" : "at most ", (double)rate / 1e9);
+	sbuf_add(&out->text, "\n");
 }
 
 static void write_route(struct ctl_out *out, json_object *r)
@@ -230,6 +292,6 @@ enum ctl_exit ctl_routes(struct ctl *c, char const *const *arg, size_t n)
 	if (r == 0 && c->args.json)
 		ctl_out_json(&c->out, doc);
 	else if (r == 0)
-		r = write_grid(c, doc, &err);
+		r = c->args.gpu ? write_gpu(c, doc, &err) : write_grid(c, doc, &err);
 	return r < 0 ? ctl_fail(c, &err) : CTL_OK;
 }

@@ -90,14 +90,20 @@ static char entering(const struct tree *x, int i, int a, struct topo_tlp tlp)
 	return tlp.type != TOPO_COMPLETION && has(x, i, 0x02) && tlp.translated ? 'b' : 0;
 }
 
-static bool known_platform(const struct tree *x)
+static bool known_platform(const struct tree *x, int a, int b)
 {
-	return strstr(x->inv->cpu_model, "Xeon") || strstr(x->inv->cpu_model, "EPYC");
+	const char *bus = x->facts[a]->root_bus;
+
+	if (strstr(x->inv->cpu_model, "Xeon") || strstr(x->inv->cpu_model, "EPYC"))
+		return true;
+	return x->bridge >= 0 && x->facts[x->bridge]->device == 0x2f00 && strcmp(bus, x->facts[b]->root_bus) == 0 &&
+	       strcmp(bus, x->facts[x->bridge]->root_bus) == 0;
 }
 
 static char between_roots(const struct tree *x, int ra, int rb, struct topo_tlp tlp)
 {
-	char way = turned(x, ra, tlp, egress_bit(x, ra, x->port[rb])); /* all of them on one root bus */
+	bool one = strcmp(x->facts[ra]->root_bus, x->facts[rb]->root_bus) == 0;
+	char way = turned(x, ra, tlp, one ? egress_bit(x, ra, x->port[rb]) : 'u');
 	bool request = tlp.type != TOPO_COMPLETION;
 
 	if (x->shape[ra] != RP || x->shape[rb] != RP || x->facts[ra]->cap.acs.known == HOST_ABSENT || way == 'u')
@@ -108,7 +114,7 @@ static char between_roots(const struct tree *x, int ra, int rb, struct topo_tlp 
 		return 'u';
 	if (way == 'b')
 		return 'b';
-	return known_platform(x) ? way : 'u';
+	return known_platform(x, ra, rb) ? way : 'u';
 }
 
 /* Where the lists part, among functions of one device. */
@@ -155,7 +161,7 @@ static char oracle(const struct tree *x, int a, int b, struct topo_tlp tlp)
 		if (x->shape[la.node[i]] == DSP && !has(x, la.node[i], 0x10))
 			return 'b';
 	}
-	return has(x, la.node[0], 0x10) && known_platform(x) ? 'r' : 'u';
+	return has(x, la.node[0], 0x10) && known_platform(x, a, b) ? 'r' : 'u';
 }
 
 static void one_tree(uint64_t seed)
@@ -275,12 +281,50 @@ static void xe9680_needs_direct_translated(void **state)
 	topo_unref(t);
 }
 
+/* The same two functions: across their switch they have their own links, by way of the root complex its link as well,
+ * here at half speed. Several NUMA nodes may be one socket. */
+static void bandwidth_of_the_way_taken(void **state)
+{
+	const struct topo_tlp ordered = { TOPO_COMPLETION, false, false }, relaxed = { TOPO_COMPLETION, false, true };
+	const char *gpu = "0000:4c:00.0", *nic = "0000:4d:00.0", *far = "0000:9b:00.0";
+	struct topo *t = test_topo_host("xe9680");
+	uint32_t a = test_at(t, gpu), b = test_at(t, nic), c = test_at(t, far);
+	struct host_cpus *cpus = &((struct inventory *)topo_inventory(t))->system.cpus;
+	struct topo_route r;
+
+	(void)state;
+	for (uint32_t i = a; i != TOPO_NONE; i = topo_at(t, i)->parent)
+		if (topo_at(t, i)->fn->facts->kind == HOST_ROOT_PORT)
+			((struct host_facts *)topo_at(t, i)->fn->facts)->link_now.speed = 4;
+	r = route(t, NULL, gpu, nic, relaxed);
+	assert_string_equal(topo_route_through(&r, t, a, b), "switch");
+	assert_int_equal(topo_route_bandwidth(&r, t, a, b), 63015384615);
+	r = route(t, NULL, gpu, nic, ordered);
+	assert_string_equal(topo_route_through(&r, t, a, b), "root-complex");
+	assert_int_equal(topo_route_bandwidth(&r, t, a, b), 31507692307);
+	r = route(t, NULL, gpu, far, ordered);
+	assert_string_equal(topo_route_through(&r, t, a, c), "sockets");
+	assert_int_equal(topo_route_bandwidth(&r, t, a, c), 31507692307);
+	cpus->npackages = 1;
+	assert_string_equal(topo_route_through(&r, t, a, c), "root-complex");
+	cpus->npackages = 0;
+	assert_null(topo_route_through(&r, t, a, c));
+	((struct host_facts *)topo_at(t, b)->fn->facts)->link_now.width = 0;
+	((struct host_facts *)topo_at(t, topo_at(t, b)->parent)->fn->facts)->link_now.width = 0;
+	r = route(t, NULL, gpu, nic, relaxed);
+	assert_int_equal(topo_route_bandwidth(&r, t, a, b), 0);
+	r.verdict = TOPO_BLOCKED;
+	assert_null(topo_route_through(&r, t, a, b));
+	topo_unref(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equals_the_oracle),
 		cmocka_unit_test(oracle_sees_everything),
 		cmocka_unit_test(xe9680_needs_direct_translated),
+		cmocka_unit_test(bandwidth_of_the_way_taken),
 	};
 
 	return cmocka_run_group_tests_name("route", tests, NULL, NULL);

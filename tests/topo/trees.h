@@ -22,6 +22,7 @@ struct tree {
 	int               group[TREE_NODES];     /* function group; -1: ARI's registers were not read */
 	bool              grouped[TREE_NODES];   /* has function groups enabled */
 	unsigned          n, bus;
+	int               bridge; /* a host bridge of the old Xeons', for one of the two root buses; -1 */
 	uint64_t          seed;
 };
 
@@ -78,7 +79,8 @@ static inline int tree_add(struct tree *x, int parent, enum shape shape, struct 
 	struct host_facts *f = arena_alloc(&x->inv->arena, sizeof(*f));
 	int i = (int)x->n++;
 
-	*f = (struct host_facts){ .parent = parent < 0 ? BDF_NONE : x->bdf[parent], .root_bus = "pci0000:00", .dir = "",
+	*f = (struct host_facts){ .parent = parent < 0 ? BDF_NONE : x->bdf[parent], .dir = "",
+				  .root_bus = parent >= 0 ? x->facts[parent]->root_bus : tree_random(x, 3) ? "pci0000:00" : "pci0000:80",
 				  .kind = kind[shape], .numa_node = 0, .driver_override = "", .reset_methods = "", .pf = BDF_NONE };
 	f->cap.type = type[shape];
 	f->cap.pcie = shape == BLIND ? HOST_UNKNOWN : HOST_PRESENT;
@@ -184,6 +186,13 @@ static inline struct topo *tree_make(struct tree *x, uint64_t seed)
 		tree_grow(x, tree_add(x, -1, RP, tree_at(0, r + 1, 0)), 0);
 	if (tree_random(x, 4) == 0)
 		(void)tree_add(x, -1, END, tree_at(0, 9, 0)); /* inside the root complex */
+	x->bridge = -1;
+	if (tree_random(x, 4) == 0) {
+		x->bridge = tree_add(x, -1, END, tree_at(0, 0, 0));
+		x->facts[x->bridge]->kind = HOST_OTHER;
+		x->facts[x->bridge]->vendor = 0x8086;
+		x->facts[x->bridge]->device = tree_random(x, 2) ? 0x2f00 : 0x6f00; /* Broadwell's is not in the kernel's list */
+	}
 	x->inv->fn = arena_array(&x->inv->arena, x->n, sizeof(*x->inv->fn));
 	x->inv->nfn = x->n;
 	for (unsigned i = 0; i < x->n; i++)
