@@ -16,7 +16,7 @@ _velactl()
 	esac
 	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
 		case $word in
-		topo | path | routes | acs | plan | create | list | show | delete | op | host | watch | dump | help) verb=$word; break ;;
+		topo | path | routes | acs | plan | create | list | show | nccl-topology | delete | op | host | watch | dump | help) verb=$word; break ;;
 		esac
 	done
 	if [[ $cur == -* ]]; then
@@ -28,10 +28,10 @@ _velactl()
 		return
 	fi
 	case $verb in
-	'' | help) word='topo path routes acs plan create list show delete op host watch dump help' ;;
+	'' | help) word='topo path routes acs plan create list show nccl-topology delete op host watch dump help' ;;
 	op) word='show wait' ;;
 	acs) word='show plan' ;;
-	show | delete) word=$(velactl list 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
+	show | nccl-topology | delete) word=$(velactl list 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
 	dump) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
 	*) return ;;
 	esac

@@ -408,14 +408,17 @@ int guest_plan_xml(struct plan *plan, const struct plan_request *request, const 
 		.type = type ? type : topo_inventory(topo)->kvm == HOST_PRESENT ? "kvm" : "qemu",
 		.console = arena_printf(&plan->arena, "%s/%s.log", console_dir, name),
 	};
-	autofree char *xml = NULL;
+	autofree char *xml = NULL, *nccl = NULL;
 	int r;
 
 	if (!env.console)
 		return error_set(err, -ENOMEM, "no memory for the domain XML");
 	r = guest_domain_xml(&xml, plan, request, topo, &env, err);
+	if (r == 0 && plan->ngpus)
+		r = guest_nccl_xml(&nccl, plan, topo, err);
 	if (r < 0)
 		return r;
 	plan->domain_xml = arena_strdup(&plan->arena, xml);
-	return plan->domain_xml ? 0 : error_set(err, -ENOMEM, "no memory for the domain XML");
+	plan->nccl_xml = nccl ? arena_strdup(&plan->arena, nccl) : NULL;
+	return plan->domain_xml && (!nccl || plan->nccl_xml) ? 0 : error_set(err, -ENOMEM, "no memory for the domain XML");
 }

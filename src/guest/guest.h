@@ -23,7 +23,11 @@ struct guest_env {
 int guest_domain_xml(char **ret, const struct plan *plan, const struct plan_request *request,
 		     const struct topo *topo, const struct guest_env *env, struct error *err);
 
-/* Sets plan->domain_xml as both programs do: the domain has the instance's name, its console is logged to
+/* NCCL's topology file for that guest: its own addresses, the host's switches and links. The caller frees. -E2BIG: more
+ * elements than NCCL takes. */
+int guest_nccl_xml(char **ret, const struct plan *plan, const struct topo *topo, struct error *err);
+
+/* Sets plan->domain_xml, and plan->nccl_xml if there are GPUs, as both programs do: the domain has the instance's name, its console is logged to
  * console_dir/NAME.log. type NULL: what the host looks able to start. uuid NULL: of a dry run, all zeros,
  * so that a plan is the same each time. */
 int guest_plan_xml(struct plan *plan, const struct plan_request *request, const struct topo *topo,

@@ -252,6 +252,19 @@ static int place(struct guest_layout *l, struct error *err)
 
 /* ---- numbers --------------------------------------------------------------------------------------- */
 
+/* Firmware walks each root bus depth first by slot, and gives each bridge the next number (seabios, src/fw/pciinit.c,
+ * pci_bios_init_bus_rec(); edk2, MdeModulePkg PciScanBus()): the order of the indices. */
+static void number_ports(struct guest_layout *l, size_t from, size_t to, unsigned next)
+{
+	for (size_t i = from; i < to; i++) {
+		struct guest_controller *c = &l->controller[i];
+
+		if (c->model != GUEST_PXB)
+			c->bus_nr = (uint8_t)next;
+		next = c->bus_nr + 1u;
+	}
+}
+
 /* A PXB owns the bus numbers from its own up to the next PXB's (QEMU, docs/pci_expander_bridge.txt). Each
  * level gets what is below it and an equal share of what is left, for firmware that counts differently. */
 static void number_buses(struct guest_layout *l)
@@ -273,6 +286,8 @@ static void number_buses(struct guest_layout *l)
 		bus += share;
 		l->controller[i].bus_nr = (uint8_t)bus;
 	}
+	number_ports(l, 0, tail, 0);
+	number_ports(l, tail, l->ncontrollers, 1);
 }
 
 static uint64_t round_up_pow2(uint64_t v)
@@ -330,6 +345,12 @@ int guest_layout_build(struct guest_layout *ret, const struct plan *plan, const 
 	measure_mmio(&l);
 	*ret = l;
 	return 0;
+}
+
+struct bdf guest_bdf(const struct guest_layout *l, struct guest_addr at)
+{
+	return (struct bdf){ .bus = at.bus ? l->controller[at.bus - 1].bus_nr : 0,
+			     .devfn = (uint8_t)(at.slot << 3 | at.function) };
 }
 
 void guest_layout_done(struct guest_layout *l)

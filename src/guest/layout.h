@@ -42,7 +42,7 @@ struct guest_controller {
 	enum guest_model  model;
 	uint8_t           index;
 	struct guest_addr at;
-	uint8_t           bus_nr; /* of a PXB: the first bus number below it */
+	uint8_t           bus_nr; /* of the bus below it, as firmware numbers it; of a PXB it is given */
 	uint32_t          cell;   /* of a PXB */
 };
 
@@ -70,4 +70,6 @@ struct guest_layout {
 /* -E2BIG: more slots or buses than a guest has. -ESTALE: the plan names a device that topo lacks. */
 int  guest_layout_build(struct guest_layout *ret, const struct plan *plan, const struct topo *topo,
 			struct error *err);
+/* The PCI address the guest sees there. */
+struct bdf guest_bdf(const struct guest_layout *l, struct guest_addr at);
 void guest_layout_done(struct guest_layout *l);

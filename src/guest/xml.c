@@ -20,7 +20,7 @@ int xml_init(struct xml *x, struct error *err)
 	if (x->buf)
 		x->out = xmlNewTextWriterMemory(x->buf, 0);
 	if (!x->out)
-		return error_set(err, -ENOMEM, "no memory for the domain XML");
+		return error_set(err, -ENOMEM, "no memory for the guest's XML");
 	(void)xmlTextWriterSetIndent(x->out, 1); /* looks only */
 	(void)xmlTextWriterSetIndentString(x->out, S("  "));
 	return 0;
@@ -47,7 +47,7 @@ int xml_finish(struct xml *x, char **ret, struct error *err)
 				 x->bad);
 	text = x->failed ? NULL : strdup((const char *)xmlBufferContent(x->buf));
 	if (!text)
-		return error_set(err, -ENOMEM, "no memory for the domain XML");
+		return error_set(err, -ENOMEM, "no memory for the guest's XML");
 	*ret = text;
 	return 0;
 }

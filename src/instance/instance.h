@@ -67,5 +67,7 @@ int inst_generation_next(struct inst_manager *m, uint64_t *ret, struct error *er
 
 /* JSON of docs/openapi.json; -ENOENT with a sentence if there is none. The caller puts it. */
 int inst_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err);
+/* {"name", "xml"}: NCCL's topology file for the guest. -ENOENT: there is none without GPUs, or no such instance. */
+int inst_nccl_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err);
 int inst_list_json(struct inst_manager *m, struct json_object **ret, struct error *err);
 int inst_op_json(struct inst_manager *m, struct json_object **ret, uint64_t op, struct error *err);

@@ -184,6 +184,40 @@ int inst_json(struct inst_manager *m, struct json_object **ret, const char *name
 	return r;
 }
 
+static int nccl_json(struct store_tx *tx, json_object **ret, const char *name, struct arena *arena, struct error *err)
+{
+	auto_(json_object_put) json_object *plan = NULL;
+	struct rows_instance *in = NULL;
+	struct json_out o;
+	json_object *xml;
+	int r = rows_instance_find(tx, &in, name, arena, err);
+
+	if (r == 0 && !in)
+		return error_set(err, -ENOENT, "there is no instance %s", name);
+	if (r == 0)
+		r = parse_own(&plan, in->plan, "plan", err);
+	if (r < 0)
+		return r;
+	if (!json_object_object_get_ex(plan, "nccl_topology", &xml) || !xml)
+		return error_set(err, -ENOENT, "instance %s has no GPUs, and so no topology for NCCL", name);
+	o = json_out_new();
+	json_add_string(&o, "name", name);
+	json_add(&o, "xml", json_object_get(xml));
+	return finish(ret, &o, 0, err);
+}
+
+int inst_nccl_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct arena arena = { 0 };
+	int r = store_begin(&tx, m->store, err);
+
+	if (r == 0)
+		r = nccl_json(tx, ret, name, &arena, err);
+	arena_done(&arena);
+	return r;
+}
+
 static int list_json(struct store_tx *tx, json_object **ret, struct arena *arena, struct error *err)
 {
 	json_object *list = json_object_new_array();

@@ -138,5 +138,6 @@ json_object *plan_json(const struct plan *p)
 	add_bundle(&o, p);
 	add_steps(&o, p);
 	json_add_string(&o, "domain_xml", p->domain_xml);
+	json_add_string(&o, "nccl_topology", p->nccl_xml);
 	return json_finish(&o);
 }

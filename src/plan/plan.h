@@ -110,6 +110,7 @@ struct plan {
 	enum topo_class        worst_path; /* worst GPU-VF class; SELF without VFs */
 	enum topo_class        gpu_path;   /* worst GPU-GPU class; SELF below two GPUs */
 	char                  *domain_xml; /* set by the caller from guest/, in the arena; NULL without */
+	char                  *nccl_xml;   /* NCCL's topology file; the same, and NULL without GPUs */
 };
 
 /* -errno only for no memory; "it does not fit" is plan->fits == false with reasons. */
@@ -117,7 +118,7 @@ int plan_make(struct plan **ret, const struct plan_input *in, struct error *err)
 struct plan *plan_free(struct plan *p);
 AUTO_DEFINE(struct plan *, plan_free);
 
-/* "fits", "generation", "reasons", "notes", "bundle", "steps", "domain_xml"; NULL: no memory. */
+/* "fits", "generation", "reasons", "notes", "bundle", "steps", "domain_xml", "nccl_topology"; NULL: no memory. */
 struct json_object *plan_json(const struct plan *p);
 /* One sentence per reason, for problem documents and people; NULL: no memory. */
 struct json_object *plan_reasons_json(const struct plan_reason *reason, size_t n);

@@ -58,6 +58,7 @@ static const struct option options[] = {
 	{ "file", 'f', "FILE", TEXT, CTL_REQUEST, AT(file), NULL, NULL,
 	  "the request as JSON, - is stdin; no flags above then" },
 	{ "xml", 0, NULL, FLAG, CTL_PLAN, AT(xml), NULL, NULL, "print only the domain XML" },
+	{ "nccl", 0, NULL, FLAG, CTL_PLAN, AT(nccl), NULL, NULL, "print only NCCL's topology file for the guest" },
 	{ "matrix", 'm', NULL, FLAG, CTL_TOPO, AT(matrix), NULL, NULL, "paths between GPUs, NICs and NVMe drives" },
 	{ "all", 'a', NULL, FLAG, CTL_TOPO, AT(all), NULL, NULL, "every function but VFs; with -m NVSwitches too" },
 	{ "unfold", 'u', NULL, FLAG, CTL_TOPO, AT(unfold), NULL, NULL, "each VF in a line or box of its own" },

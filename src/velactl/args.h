@@ -31,7 +31,7 @@ enum ctl_group {
 struct ctl_args {
 	const char *word[CTL_WORDS_MAX]; /* what is no option, the verb first; borrowed from argv, as all below */
 	size_t      nwords;
-	bool        json, help, version, all, unfold, matrix, numeric, xml, no_wait, explain, anonymize, vpd;
+	bool        json, help, version, all, unfold, matrix, numeric, xml, nccl, no_wait, explain, anonymize, vpd;
 	const char *root, *host, *conf, *socket, *file, *svg, *gpu, *with;
 	const char *dot; /* "": --dot without a FILE */
 	uint64_t    timeout; /* seconds */

@@ -249,6 +249,25 @@ enum ctl_exit ctl_show(struct ctl *c, char const *const *arg, size_t n)
 	return show(c, path, write_instance);
 }
 
+static int write_nccl(struct ctl_out *out, json_object *doc, struct error *err)
+{
+	(void)err;
+	sbuf_add(&out->text, ctl_doc_text(doc, "xml"));
+	return 0;
+}
+
+enum ctl_exit ctl_nccl(struct ctl *c, char const *const *arg, size_t n)
+{
+	struct error err = ERROR_INIT;
+	char path[96];
+
+	(void)n;
+	if (instance_path(path, arg[0], &err) < 0)
+		return ctl_fail(c, &err);
+	(void)snprintf(path + strlen(path), sizeof(path) - strlen(path), "/nccl-topology");
+	return show(c, path, write_nccl);
+}
+
 enum ctl_exit ctl_op_show(struct ctl *c, char const *const *arg, size_t n)
 {
 	struct error err = ERROR_INIT;

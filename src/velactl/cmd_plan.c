@@ -46,13 +46,13 @@ static int write_plan(struct ctl *c, json_object *plan, struct error *err)
 	return ctl_steps_write(&c->out, steps, err);
 }
 
-static int write_xml(struct ctl *c, json_object *plan, struct error *err)
+static int write_xml(struct ctl *c, json_object *plan, const char *key, const char *what, struct error *err)
 {
-	const char *xml = ctl_doc_text(plan, "domain_xml");
+	const char *xml = ctl_doc_text(plan, key);
 	size_t n = strlen(xml);
 
 	if (!n)
-		return error_set(err, -EPROTO, "the plan has no domain XML");
+		return error_set(err, -ENOENT, "the plan has no %s", what);
 	sbuf_add(&c->out.text, xml);
 	if (xml[n - 1] != '\n')
 		sbuf_add(&c->out.text, "\n");
@@ -78,7 +78,9 @@ enum ctl_exit ctl_plan(struct ctl *c, char const *const *arg, size_t n)
 	if (c->args.json)
 		ctl_out_json(&c->out, plan);
 	else if (c->args.xml && fits)
-		r = write_xml(c, plan, &err);
+		r = write_xml(c, plan, "domain_xml", "domain XML", &err);
+	else if (c->args.nccl && fits)
+		r = write_xml(c, plan, "nccl_topology", "topology for NCCL: it has no GPUs", &err);
 	else
 		r = write_plan(c, plan, &err);
 	if (r < 0)

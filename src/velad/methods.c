@@ -355,6 +355,13 @@ static int get_instance(void *self, const struct api_request *req, struct api_re
 	return inst_json(m->instances, &res->body, req->param, err);
 }
 
+static int get_nccl(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+
+	return inst_nccl_json(m->instances, &res->body, req->param, err);
+}
+
 static int delete_instance(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	struct manager *m = self;
@@ -387,6 +394,7 @@ const struct api_route velad_routes[] = {
 	{ "POST", "/v1/instances", post_instances },
 	{ "GET", "/v1/instances", get_instances },
 	{ "GET", "/v1/instances/{name}", get_instance },
+	{ "GET", "/v1/instances/{name}/nccl-topology", get_nccl },
 	{ "DELETE", "/v1/instances/{name}", delete_instance },
 	{ "GET", "/v1/operations/{id}", get_operation },
 	{ 0 },

@@ -50,6 +50,10 @@ is "create: it runs" "running" "$(state one)"
 [[ $(state one) == running ]] || sed 's/^/#   /' <<<"$out"
 is "its port has Direct Translated P2P, by the only write to config space" "005d 1" "$(word $port) $(config_writes | wc -l)"
 is "velactl show has the step" "acs $port 0x1d 0x5d done" "$(ctl show one | awk '$1 == "acs" { print $1, $2, $3, $4, $5 }')"
+is "velactl nccl-topology: GPU and VF below one switch" "1 2 302 200" "$(ctl nccl-topology one | python3 -c '
+import sys, xml.etree.ElementTree as x
+sw = x.parse(sys.stdin).getroot().findall("cpu/pci")
+print(len(sw), len(sw[0]), *(p.get("class")[3:6] for p in sw[0]))')"
 n=$(writes)
 if ((n < 6)); then not_ok "create writes at least 6 times" "$n"; exit 1; fi # or the loops below would show nothing
 ctl delete one >/dev/null 2>&1

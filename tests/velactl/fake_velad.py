@@ -113,7 +113,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, {"fits": False, "generation": 7, "reasons": [
                 {"rule": "device.taken", "device": "0000:19:00.0", "observed": "GPU is held by instance good",
                  "needed": "a free device", "text": "0000:19:00.0: GPU is held by instance good; needed: a free device"}],
-                "bundle": None, "steps": [], "domain_xml": None})
+                "bundle": None, "steps": [], "domain_xml": None, "nccl_topology": None})
         elif name == "full":
             self.problem(409, "no_capacity", "full does not fit", [
                 {"rule": "device.taken", "text": "0000:19:00.0: held by instance good; needed: a free GPU"},

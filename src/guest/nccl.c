@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* NCCL's topology file of one plan: what NCCL_TOPO_FILE names in the guest. NCCL finds functions by the guest's
+ * addresses, takes switches and links from the file where it has them, and fills in the rest (CPU, affinity, NVLink,
+ * network devices) from the guest itself (nccl, src/graph/xml.cc, ncclTopoGetXmlFromSys()). So the file says what the
+ * guest cannot see: the host's switches, cascaded ones too, and the host's links, for emulated ports show 2.5 GT/s x1. */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/error.h"
+#include "guest/guest.h"
+#include "guest/layout.h"
+#include "guest/xml.h"
+#include "host/inventory.h"
+#include "topo/path.h"
+
+#define NODES_MAX 128 /* NCCL takes 256, and adds what it finds (NCCL_TOPO_XML_MAX_NODES, src/graph/xml.h) */
+
+struct file {
+	struct xml           xml;
+	struct guest_layout  layout;
+	const struct topo   *topo;
+	size_t               nodes;    /* XML elements so far */
+	unsigned             invented; /* addresses of host switches that the guest has no port for */
+};
+
+static void start_pci(struct file *f, struct bdf at, uint32_t class)
+{
+	char name[BDF_TEXT_MAX];
+
+	f->nodes++;
+	xml_open(&f->xml, "pci", "busid", bdf_text(name, at));
+	xml_attrf(&f->xml, "class", "0x%06" PRIx32, class);
+}
+
+/* Unknown is empty: NCCL takes its default then. A GPU's link is slow while the GPU idles (topo/link.c). */
+static void add_link(struct file *f, uint32_t i)
+{
+	bool gpu = topo_at(f->topo, i)->fn->facts->kind == HOST_GPU;
+	struct topo_link l = { 0 };
+	uint8_t speed;
+
+	(void)topo_link_above(f->topo, &l, i);
+	speed = gpu && l.most.speed ? l.most.speed : l.now.speed;
+	if (speed)
+		xml_attrf(&f->xml, "link_speed", "%s PCIe", pcicap_speed_text(speed));
+	else
+		xml_attr(&f->xml, "link_speed", "");
+	if (l.now.width)
+		xml_attrf(&f->xml, "link_width", "%u", l.now.width);
+	else
+		xml_attr(&f->xml, "link_width", "");
+}
+
+static void add_id(struct file *f, const char *name, uint16_t id)
+{
+	if (id)
+		xml_attrf(&f->xml, name, "0x%04x", id);
+}
+
+static void write_device(struct file *f, const struct guest_device *d)
+{
+	const struct host_facts *h = d->host->fn->facts;
+	bool to_come = d->is_vf && !h->is_vf; /* h is its PF's */
+
+	start_pci(f, guest_bdf(&f->layout, d->at), h->class);
+	add_id(f, "vendor", h->vendor);
+	add_id(f, "device", to_come ? h->cap.sriov.vf_device : h->device);
+	if (!d->is_vf) { /* a VF's own is in its config space only */
+		add_id(f, "subsystem_vendor", h->subvendor);
+		add_id(f, "subsystem_device", h->subdevice);
+	}
+	add_link(f, topo_find(f->topo, d->host->fn->bdf));
+	xml_close(&f->xml);
+}
+
+/* Of the switches above d, the one right below `above`; TOPO_NONE: none. */
+static uint32_t switch_below(const struct file *f, const struct guest_device *d, uint32_t above)
+{
+	uint32_t s = d->switch_at;
+
+	while (s != TOPO_NONE && topo_at(f->topo, s)->usp != above)
+		s = topo_at(f->topo, s)->usp;
+	return s;
+}
+
+/* The guest's switch port for the host's switch, or for a switch of switches an address of no bus that is. */
+static struct bdf switch_bdf(struct file *f, const struct guest_device *d, uint32_t host)
+{
+	const struct guest_controller *c = &f->layout.controller[d->at.bus - 1];
+
+	if (d->switch_at != host)
+		return (struct bdf){ .domain = 0xffff, .bus = 0xff, .devfn = (uint8_t)(++f->invented << 3) };
+	return guest_bdf(&f->layout, f->layout.controller[c->at.bus - 1].at); /* c: the downstream port */
+}
+
+static void write_below(struct file *f, uint32_t cell, uint32_t above);
+
+/* NCCL takes two levels of the guest's tree for one switch: its upstream port stands for it. */
+static void write_switch(struct file *f, const struct guest_device *d, uint32_t host)
+{
+	start_pci(f, switch_bdf(f, d, host), 0x060400);
+	add_link(f, host);
+	write_below(f, d->cell, host);
+	xml_close(&f->xml);
+}
+
+static void write_below(struct file *f, uint32_t cell, uint32_t above)
+{
+	for (size_t i = 0; i < f->layout.ndevices; i++) {
+		const struct guest_device *d = &f->layout.device[i];
+		uint32_t s = switch_below(f, d, above);
+		size_t first = 0;
+
+		if (d->cell != cell)
+			continue;
+		if (d->switch_at == above)
+			write_device(f, d);
+		if (s == TOPO_NONE)
+			continue;
+		while (f->layout.device[first].cell != cell || switch_below(f, &f->layout.device[first], above) != s)
+			first++;
+		if (first == i)
+			write_switch(f, d, s);
+	}
+}
+
+static void write_system(struct file *f)
+{
+	uint32_t last = UINT32_MAX - 1;
+
+	xml_open(&f->xml, "system", "version", "1");
+	for (size_t i = 0; i < f->layout.ndevices; i++) { /* by cell */
+		uint32_t cell = f->layout.device[i].cell;
+
+		if (cell == last)
+			continue;
+		last = cell;
+		f->nodes++;
+		xml_open(&f->xml, "cpu");
+		xml_attrf(&f->xml, "numaid", "%d", cell == UINT32_MAX ? -1 : (int)cell);
+		xml_attr(&f->xml, "arch", "x86_64");
+		write_below(f, cell, TOPO_NONE);
+		xml_close(&f->xml);
+	}
+	xml_close(&f->xml);
+}
+
+int guest_nccl_xml(char **ret, const struct plan *plan, const struct topo *topo, struct error *err)
+{
+	struct file f = { .topo = topo };
+	int r = guest_layout_build(&f.layout, plan, topo, err);
+
+	if (r == 0)
+		r = xml_init(&f.xml, err);
+	if (r == 0) {
+		write_system(&f);
+		r = f.nodes < NODES_MAX ? xml_finish(&f.xml, ret, err)
+					: error_set(err, -E2BIG, "NCCL's topology file would have %zu elements, and NCCL takes few more "
+						    "than %d; ask for fewer devices", f.nodes + 1, NODES_MAX);
+	}
+	xml_done(&f.xml);
+	guest_layout_done(&f.layout);
+	return r;
+}
