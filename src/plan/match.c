@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* VFs for a set of GPUs. For each GPU its own: augmenting paths (Kuhn 1955); NICs that must give some are served
+ * first from their side, which later augmenting does not take back (Mendelsohn and Dulmage 1958). For all GPUs
+ * together: a cover of the GPUs by few NICs, then whatever is free. */
+#include "plan/match.h"
+
+#include <string.h>
+
+#define NO_NIC 0xff
+
+struct state {
+	struct match *m;
+	uint64_t      room; /* NICs with used < cap */
+	uint16_t      cap[SOLVE_NICS_MAX];
+	uint64_t      seen; /* NICs, or in pull() demands, of this augmentation */
+};
+
+static uint32_t lowest(uint64_t bits)
+{
+	return (uint32_t)__builtin_ctzll(bits);
+}
+
+static uint32_t need_of(const struct match *m, uint32_t n)
+{
+	return m->w->needed >> n & 1 ? m->w->need[n] : (uint32_t)(m->forced >> n & 1);
+}
+
+uint32_t match_cap(const struct solve_free *f, const struct solve_want *w, uint32_t n, uint32_t limit)
+{
+	uint32_t cap = f->vfs[n], load = f->load[n];
+
+	if (limit < load + cap)
+		cap = limit > load ? limit - load : 0;
+	return w->per_nic && cap > w->per_nic ? w->per_nic : cap;
+}
+
+static void put(struct state *s, uint32_t demand, uint32_t n)
+{
+	s->m->nic[demand] = (uint8_t)n;
+	s->m->on[n] |= UINT64_C(1) << demand;
+	if (++s->m->used[n] >= s->cap[n])
+		s->room &= ~(UINT64_C(1) << n);
+}
+
+static void move(struct state *s, uint32_t demand, uint32_t to) /* from where it is, which has got another */
+{
+	uint32_t from = s->m->nic[demand];
+
+	s->m->on[from] &= ~(UINT64_C(1) << demand);
+	if (--s->m->used[from] < s->cap[from])
+		s->room |= UINT64_C(1) << from;
+	put(s, demand, to);
+}
+
+static bool augment(struct state *s, uint32_t demand);
+
+/* Some demand on this NIC finds another one. */
+static bool make_room(struct state *s, uint32_t n)
+{
+	for (uint64_t on = s->m->on[n]; on; on &= on - 1) {
+		uint32_t d = lowest(on);
+
+		s->m->on[n] &= ~(UINT64_C(1) << d);
+		if (augment(s, d)) {
+			s->m->used[n]--;
+			s->room |= UINT64_C(1) << n;
+			return true;
+		}
+		s->m->on[n] |= UINT64_C(1) << d;
+	}
+	return false;
+}
+
+/* Each NIC is tried once, so the recursion is at most SOLVE_NICS_MAX deep. */
+static bool augment(struct state *s, uint32_t demand)
+{
+	uint64_t adj = s->m->adj[demand / s->m->each];
+
+	if (adj & s->room & ~s->seen) {
+		put(s, demand, lowest(adj & s->room & ~s->seen));
+		return true;
+	}
+	for (uint64_t left; (left = adj & ~s->seen);) {
+		uint32_t n = lowest(left);
+
+		s->seen |= UINT64_C(1) << n;
+		if (make_room(s, n)) {
+			put(s, demand, n);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A demand for a NIC that must have one: a free one, or one of another such NIC that finds another. */
+static bool pull(struct state *s, uint32_t n, uint32_t demands)
+{
+	for (uint32_t d = 0; d < demands; d++) {
+		if ((s->seen >> d & 1) || !(s->m->adj[d / s->m->each] >> n & 1) || s->m->nic[d] == n)
+			continue;
+		s->seen |= UINT64_C(1) << d;
+		if (s->m->nic[d] == NO_NIC) {
+			put(s, d, n);
+			return true;
+		}
+		if (pull(s, s->m->nic[d], demands)) {
+			move(s, d, n);
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool serve_needs(struct state *s, uint64_t nics, uint32_t demands)
+{
+	for (; nics; nics &= nics - 1) {
+		uint32_t n = lowest(nics), need = need_of(s->m, n);
+
+		if (need > s->cap[n])
+			return false;
+		for (uint32_t i = 0; i < need; i++) {
+			s->seen = 0;
+			if (!pull(s, n, demands))
+				return false;
+		}
+	}
+	return true;
+}
+
+static bool run_each(struct state *s)
+{
+	struct match *m = s->m;
+	uint32_t demands = m->slots * m->each;
+
+	memset(m->nic, NO_NIC, demands);
+	if (!serve_needs(s, m->w->needed | m->forced, demands))
+		return false;
+	for (uint32_t d = 0; d < demands; d++) {
+		s->seen = 0;
+		if (m->nic[d] == NO_NIC && !augment(s, d))
+			return false;
+	}
+	return true;
+}
+
+/* ---- VFs for all together ----------------------------------------------------------------------- */
+
+/* Some NIC before n covers all the slots that n does. */
+static bool beaten(const uint16_t *covers, uint64_t before, uint32_t n)
+{
+	for (; before; before &= before - 1)
+		if (!(covers[n] & ~covers[lowest(before)]))
+			return true;
+	return false;
+}
+
+/* Adds to *chosen, at most `left` of `nics`, so that every slot is near to one. */
+static bool cover(const struct match *m, const uint16_t *covers, uint64_t nics, uint32_t left, uint64_t *chosen)
+{
+	uint64_t adj;
+	uint32_t slot = 0;
+
+	while (slot < m->slots && m->adj[slot] & *chosen)
+		slot++;
+	if (slot == m->slots)
+		return true;
+	adj = m->adj[slot] & nics;
+	for (uint64_t rest = left ? adj : 0; rest; rest &= rest - 1) {
+		uint64_t n = rest & -rest;
+
+		if (beaten(covers, adj & (n - 1), lowest(n)))
+			continue;
+		*chosen |= n;
+		if (cover(m, covers, nics, left - 1, chosen))
+			return true;
+		*chosen &= ~n;
+	}
+	return false;
+}
+
+static uint32_t serve_whole_needs(struct state *s, uint64_t nics)
+{
+	struct match *m = s->m;
+	uint32_t given = 0;
+
+	for (uint64_t left = m->w->needed | m->forced; left; left &= left - 1) {
+		uint32_t n = lowest(left), need = need_of(m, n);
+
+		if (need > s->cap[n] || !(nics >> n & 1))
+			return UINT32_MAX;
+		m->used[n] = (uint16_t)need;
+		m->touched |= UINT64_C(1) << n;
+		given += need;
+	}
+	return given;
+}
+
+/* What no GPU needs goes where the fewest VFs are. */
+static bool fill_up(struct state *s, uint64_t nics, uint32_t left)
+{
+	struct match *m = s->m;
+
+	for (; left; left--) {
+		uint32_t best = SOLVE_NICS_MAX;
+
+		for (uint64_t rest = nics; rest; rest &= rest - 1) {
+			uint32_t n = lowest(rest);
+
+			if (m->used[n] < s->cap[n] &&
+			    (best == SOLVE_NICS_MAX || m->used[n] + m->f->load[n] < m->used[best] + m->f->load[best]))
+				best = n;
+		}
+		if (best == SOLVE_NICS_MAX)
+			return false;
+		m->used[best]++;
+		m->touched |= UINT64_C(1) << best;
+	}
+	return true;
+}
+
+static bool run_whole(struct state *s)
+{
+	struct match *m = s->m;
+	uint16_t covers[SOLVE_NICS_MAX] = { 0 };
+	uint64_t nics = m->slots ? 0 : m->nics, before;
+	uint32_t given;
+
+	for (uint32_t i = 0; i < m->slots; i++)
+		nics |= m->adj[i];
+	nics &= s->room;
+	given = serve_whole_needs(s, nics);
+	if (given > m->whole)
+		return false;
+	for (uint32_t i = 0; i < m->slots; i++)
+		for (uint64_t adj = m->adj[i] & nics; adj; adj &= adj - 1)
+			covers[lowest(adj)] |= (uint16_t)(1u << i);
+	before = m->touched;
+	if (!cover(m, covers, nics, m->whole - given, &m->touched))
+		return false;
+	for (uint64_t fresh = m->touched & ~before; fresh; fresh &= fresh - 1) {
+		m->used[lowest(fresh)] = 1;
+		given++;
+	}
+	return fill_up(s, nics, m->whole - given);
+}
+
+bool match_run(struct match *m)
+{
+	struct state s = { .m = m };
+	uint64_t nics = m->slots ? 0 : m->nics;
+
+	for (uint32_t i = 0; i < m->slots; i++)
+		nics |= m->adj[i];
+	for (uint64_t left = nics | m->forced | m->w->needed; left; left &= left - 1) {
+		uint32_t n = lowest(left);
+
+		s.cap[n] = (uint16_t)match_cap(m->f, m->w, n, m->limit);
+		m->used[n] = 0;
+		m->on[n] = 0;
+		s.room |= (uint64_t)(s.cap[n] > 0) << n;
+	}
+	m->touched = 0;
+	if (m->whole)
+		return run_whole(&s);
+	if (!run_each(&s))
+		return false;
+	for (uint32_t d = 0; d < m->slots * m->each; d++)
+		m->touched |= UINT64_C(1) << m->nic[d];
+	return true;
+}

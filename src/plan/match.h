@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* plan/match — VFs for a set of GPUs: bipartite matching on bits (room-private, solve.c's). */
+
+#include "plan/solve.h"
+
+/* The slots are the positions in a set of GPUs. */
+struct match {
+	const struct solve_free *f;
+	const struct solve_want *w;
+	uint32_t slots, each, whole; /* VFs for each slot; or in all, each slot near to one of them */
+	uint64_t adj[SOLVE_CHOSEN_MAX]; /* NICs that will do, by slot */
+	uint64_t nics;    /* without slots: NICs that will do */
+	uint32_t limit;   /* most VFs on one NIC, those of others too */
+	uint64_t forced;  /* NICs that give one at least, beside want.need */
+	/* the result */
+	uint16_t used[SOLVE_NICS_MAX];
+	uint64_t touched; /* NICs with used > 0 */
+	uint64_t on[SOLVE_NICS_MAX];  /* each: demands on the NIC */
+	uint8_t  nic[SOLVE_VFS_MAX];  /* each: of each demand; demand d is of slot d / each */
+};
+
+/* VFs that the NIC may give, so that none has more than the limit. */
+uint32_t match_cap(const struct solve_free *f, const struct solve_want *w, uint32_t n, uint32_t limit);
+bool match_run(struct match *m);

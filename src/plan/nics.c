@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The NICs of one set of GPUs: whether there are any within a bound, and bounds that none can be within. */
+#include "plan/search.h"
+
+static uint64_t nodes_of(const struct search *s, uint64_t nics)
+{
+	uint64_t nodes = 0;
+
+	for (uint32_t i = 0; i < s->h->nnodes; i++)
+		nodes |= (uint64_t)((s->h->on_node[i] & nics) != 0) << i;
+	return nodes;
+}
+
+static uint64_t nics_on(const struct search *s, uint64_t nodes)
+{
+	uint64_t nics = s->h->on_node[SOLVE_NODES_MAX];
+
+	for (; nodes; nodes &= nodes - 1)
+		nics |= s->h->on_node[lowest(nodes)];
+	return nics;
+}
+
+static bool touches(struct search *s, uint64_t extra, uint64_t forced)
+{
+	uint64_t missing, nics;
+
+	s->m.forced = forced;
+	if (!match_run(&s->m))
+		return false;
+	missing = extra & ~nodes_of(s, s->m.touched);
+	if (!missing)
+		return true;
+	for (nics = s->h->on_node[lowest(missing)] & s->nics; nics; nics &= nics - 1)
+		if (touches(s, extra, forced | (nics & -nics)))
+			return true;
+	return false;
+}
+
+bool search_match(struct search *s, uint64_t extra)
+{
+	return touches(s, extra, 0);
+}
+
+/* Only NICs on these nodes, and those of which nobody knows the node. */
+static void stay_on(struct search *s, const struct set *set, const uint64_t *adj, uint64_t all, uint64_t nodes)
+{
+	uint64_t on = nics_on(s, nodes);
+
+	for (uint32_t i = 0; i < set->n; i++)
+		s->m.adj[i] = adj[i] & on;
+	s->m.nics = all & on;
+}
+
+static bool try_extra(struct search *s, const struct set *set, const uint64_t *adj, uint64_t all, uint64_t extra, uint32_t most)
+{
+	uint64_t nodes = solve_nodes(s->h, s->w, set->home | extra);
+
+	if (!nodes || count(nodes) > most)
+		return false;
+	stay_on(s, set, adj, all, set->home | extra);
+	return search_match(s, extra);
+}
+
+bool search_within(struct search *s, const struct set *set, struct bound b, uint64_t *extra)
+{
+	uint64_t adj[SOLVE_CHOSEN_MAX], all = set->n ? 0 : s->nics, others;
+
+	for (uint32_t i = 0; i < set->n; i++) {
+		adj[i] = search_edges(s, set->gpu[i], b.path, b.width);
+		all |= adj[i];
+	}
+	s->m.limit = b.limit;
+	*extra = 0;
+	if (try_extra(s, set, adj, all, 0, b.nodes))
+		return true;
+	others = nodes_of(s, all) & ~set->home;
+	stay_on(s, set, adj, all, set->home | others);
+	if (!others || !search_match(s, 0)) /* not even with all nodes */
+		return false;
+	for (uint32_t n = 1; n <= count(others); n++)
+		for (uint64_t sub = others & -others; sub; sub = (sub - others) & others)
+			if (count(sub) == n && try_extra(s, set, adj, all, sub, b.nodes)) {
+				*extra = sub;
+				return true;
+			}
+	return false;
+}
+
+/* ---- bounds ------------------------------------------------------------------------------------- */
+
+/* By the number of GPUs, the least limit at which these NICs have enough for them. */
+static void fill_limits(const struct search *s, uint16_t *limit, uint64_t nics)
+{
+	uint32_t floor = s->floor.term[SCORE_SHARING], most = floor, done = 0, each = s->w->vfs_per_gpu;
+
+	for (uint64_t left = nics; left; left &= left - 1) {
+		uint32_t n = lowest(left), full = (uint32_t)s->f->load[n] + s->f->vfs[n];
+
+		most = full > most ? full : most;
+	}
+	limit[0] = 0;
+	for (uint32_t l = floor; l <= most && done < s->w->gpus; l++) {
+		uint32_t have = 0;
+
+		for (uint64_t left = nics; left; left &= left - 1)
+			have += match_cap(s->f, s->w, lowest(left), l);
+		while (done < s->w->gpus && (done + 1) * each <= have)
+			limit[++done] = (uint16_t)l;
+	}
+	while (done < s->w->gpus)
+		limit[++done] = NEVER;
+}
+
+static const struct level *level_at(struct search *s, uint32_t path, uint32_t width)
+{
+	uint64_t nics[TYPES_MAX];
+	struct level *l;
+
+	for (uint32_t i = 0; i < s->nlevels; i++)
+		if (s->level[i].path == path && s->level[i].width == width)
+			return &s->level[i];
+	l = &s->level[s->nlevels < LEVELS_MAX ? s->nlevels++ : LEVELS_MAX - 1];
+	l->path = path;
+	l->width = width;
+	l->ntypes = 0;
+	for (uint64_t left = s->allowed; left && l->ntypes < TYPES_MAX; left &= left - 1) {
+		uint64_t adj = search_edges(s, lowest(left), path, width);
+		uint32_t i = 0;
+
+		while (i < l->ntypes && nics[i] != adj)
+			i++;
+		nics[i] = adj;
+		l->ntypes += i == l->ntypes;
+	}
+	for (uint32_t i = 0; i < l->ntypes; i++) {
+		l->gpus[i] = 0;
+		for (uint64_t left = s->allowed; left; left &= left - 1)
+			if (!(search_edges(s, lowest(left), path, width) & ~nics[i]))
+				l->gpus[i] |= left & -left;
+		fill_limits(s, l->limit[i], nics[i]);
+	}
+	return l;
+}
+
+uint32_t search_limit(struct search *s, uint64_t gpus, uint32_t path, uint32_t width)
+{
+	const struct level *l = level_at(s, path, width);
+	uint32_t limit = 0;
+
+	for (uint32_t i = 0; i < l->ntypes; i++) {
+		uint32_t n = l->limit[i][count(gpus & l->gpus[i])];
+
+		limit = n > limit ? n : limit;
+	}
+	return limit;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* plan/search — the solver's insides (room-private; solve.c, nics.c and nodes.c). */
+
+#include "plan/match.h"
+
+#define NO_LIMIT UINT16_MAX
+#define WIDEST_LAST (SOLVE_WIDTHS_MAX - 1)
+
+/* What NICs have to do for a set: none farther, narrower, on more nodes or fuller than this. */
+struct bound {
+	uint32_t path, width, nodes, limit;
+};
+
+struct set {
+	uint64_t gpus, home; /* home: their nodes */
+	uint32_t n;
+	uint8_t  gpu[SOLVE_CHOSEN_MAX];
+	uint32_t path, width, gpu_path, sharing; /* the least that it can have */
+};
+
+#define TYPES_MAX  16
+#define LEVELS_MAX 6
+#define NEVER      UINT16_MAX
+
+/* What the NICs within a class and rank can do, by Hall's theorem: GPUs that reach none but these NICs want no more VFs
+ * than these have. Of path classes, where sets of NICs are apart or one in the other, that is all there is to a matching;
+ * of others, a bound. */
+struct level {
+	uint32_t path, width, ntypes;
+	uint64_t gpus[TYPES_MAX];                        /* that reach none but the NICs of the type */
+	uint16_t limit[TYPES_MAX][SOLVE_CHOSEN_MAX + 1]; /* the least sharing with so many of them; NEVER */
+};
+
+struct search {
+	const struct solve_host *h;
+	const struct solve_free *f;
+	const struct solve_want *w;
+	bool         vfs;                       /* any are wanted */
+	uint64_t     allowed;                   /* GPUs that have one NIC at least, where VFs are wanted */
+	uint64_t     nics;                      /* that have some to give */
+	uint64_t     edge[SOLVE_GPUS_MAX];      /* NICs of a GPU */
+	uint8_t      nearest[SOLVE_GPUS_MAX];
+	uint8_t      widest[SOLVE_CLASSES][SOLVE_GPUS_MAX]; /* rank, at this class or nearer */
+	uint64_t     ranks;                     /* of bandwidth that there are */
+	struct level level[LEVELS_MAX];
+	uint32_t     nlevels;
+	struct score floor;                     /* no bundle is better */
+	struct match m;
+	bool         found;
+	struct set   best;
+	struct bound best_bound;
+	uint64_t     best_nodes;                /* the devices' */
+	struct score score;
+};
+
+static inline uint32_t lowest(uint64_t bits)
+{
+	return (uint32_t)__builtin_ctzll(bits);
+}
+
+static inline uint32_t count(uint64_t bits)
+{
+	return (uint32_t)__builtin_popcountll(bits);
+}
+
+/* NICs of a GPU at this class and rank or better. */
+static inline uint64_t search_edges(const struct search *s, uint32_t g, uint32_t path, uint32_t width)
+{
+	return s->edge[g] & s->h->near[path][g] & s->h->wide[width][g];
+}
+
+/* src/plan/nics.c. Whether a matching exists with NICs on all of the nodes extra, for what m.adj or m.nics allow. */
+bool search_match(struct search *s, uint64_t extra);
+/* Whether the set can have its VFs within the bound; then *extra are the nodes that they add, as few as can be. */
+bool search_within(struct search *s, const struct set *set, struct bound b, uint64_t *extra);
+/* No less sharing for these GPUs than this at the class and rank; NEVER: they cannot have their VFs there. */
+uint32_t search_limit(struct search *s, uint64_t gpus, uint32_t path, uint32_t width);

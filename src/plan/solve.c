@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The search over sets of GPUs, in the order of their first GPUs, so that of equals the earlier is met first and stays.
+ * A branch is left when the least score that it can still have is no better than the best so far; NICs are matched
+ * only where that least score is better. Hence exact, and with few matchings.
+ *
+ * For one set of GPUs: the nearest class at which all can have their VFs, then the widest rank, then the fewest NUMA
+ * nodes, then the least sharing; each is the first in its order for which a matching exists. */
+#include "plan/solve.h"
+
+#include <string.h>
+
+#include "plan/search.h"
+
+/* ---- one set ------------------------------------------------------------------------------------ */
+
+static uint32_t widest_of(const struct search *s, const struct set *set, uint32_t path)
+{
+	uint32_t width = 0;
+
+	for (uint32_t i = 0; i < set->n; i++)
+		if (s->widest[path][set->gpu[i]] > width)
+			width = s->widest[path][set->gpu[i]];
+	return width;
+}
+
+/* Where the set's GPUs want more than its class and rank have, the next ones; false: that is none. */
+static bool raise_bounds(struct search *s, struct set *set)
+{
+	while ((set->sharing = search_limit(s, set->gpus, set->path, set->width)) == NEVER) {
+		uint64_t wider = s->ranks >> set->width >> 1;
+
+		if (wider) {
+			set->width += 1 + lowest(wider);
+			continue;
+		}
+		if (++set->path > s->w->max_path)
+			return false;
+		set->width = widest_of(s, set, set->path);
+	}
+	return true;
+}
+
+/* No choice of so many VFs has a fullest NIC that is less full than this. */
+static uint32_t least_sharing(const struct search *s)
+{
+	uint32_t n = count(s->nics), vfs = s->w->vfs ? s->w->vfs : s->w->gpus * s->w->vfs_per_gpu, load = UINT32_MAX;
+
+	if (!s->vfs || !n)
+		return 0;
+	for (uint64_t nics = s->nics; nics; nics &= nics - 1)
+		if (s->f->load[lowest(nics)] < load)
+			load = s->f->load[lowest(nics)];
+	return load + (vfs + n - 1) / n;
+}
+
+static struct score least_score(const struct search *s, const struct set *set)
+{
+	struct score least = s->floor;
+	uint32_t nodes = count(set->home);
+
+	least.term[SCORE_PATH] = set->path;
+	least.term[SCORE_BANDWIDTH] = set->width;
+	least.term[SCORE_GPU_PATH] = set->gpu_path;
+	if (set->sharing > least.term[SCORE_SHARING])
+		least.term[SCORE_SHARING] = set->sharing;
+	if (nodes > least.term[SCORE_NODES])
+		least.term[SCORE_NODES] = nodes;
+	return least;
+}
+
+static bool worse(const struct search *s, const struct score *least)
+{
+	return s->found && !score_less(least, &s->score);
+}
+
+static void keep(struct search *s, const struct set *set, const struct score *score, struct bound b, uint64_t extra)
+{
+	if (worse(s, score))
+		return;
+	s->found = true;
+	s->score = *score;
+	s->best = *set;
+	s->best_bound = b;
+	s->best_nodes = set->home | extra;
+}
+
+/* The least bound, term by term; false: there is none, or it is worse than the best of another set. */
+static bool find_bound(struct search *s, const struct set *set, struct score *score, struct bound *b, uint64_t *extra)
+{
+	*b = (struct bound){ .path = set->path, .width = WIDEST_LAST, .nodes = UINT32_MAX, .limit = NO_LIMIT };
+	while (!search_within(s, set, *b, extra)) {
+		if (++b->path > s->w->max_path)
+			return false;
+		score->term[SCORE_PATH] = b->path;
+		score->term[SCORE_BANDWIDTH] = 0;
+		score->term[SCORE_SHARING] = s->floor.term[SCORE_SHARING];
+		if (worse(s, score))
+			return false;
+	}
+	for (b->width = widest_of(s, set, b->path); !search_within(s, set, *b, extra); b->width++)
+		;
+	score->term[SCORE_BANDWIDTH] = b->width;
+	b->nodes = count(solve_nodes(s->h, s->w, set->home | *extra)); /* the fewest: within() tries them first */
+	score->term[SCORE_NODES] = b->nodes;
+	b->limit = s->floor.term[SCORE_SHARING];
+	if (s->m.each && search_limit(s, set->gpus, b->path, b->width) > b->limit)
+		b->limit = search_limit(s, set->gpus, b->path, b->width);
+	while (!search_within(s, set, *b, extra))
+		b->limit++;
+	score->term[SCORE_SHARING] = b->limit;
+	return true;
+}
+
+static bool of_models(const struct solve_want *w, uint64_t gpus)
+{
+	for (uint32_t i = 0; i < w->nhall; i++)
+		if (count(gpus & w->hall[i]) < w->hall_need[i])
+			return false;
+	return true;
+}
+
+static void leaf(struct search *s, const struct set *set)
+{
+	struct score score = least_score(s, set);
+	struct bound b = { .path = set->path, .width = set->width, .limit = score.term[SCORE_SHARING] };
+	uint64_t extra = 0;
+
+	if (!of_models(s->w, set->gpus) || (set->gpus == s->w->without && s->w->without))
+		return;
+	score.term[SCORE_LEFTOVER] = solve_leftover(s->h, s->f->gpus & ~set->gpus);
+	score.term[SCORE_WEAR] = 0;
+	for (uint32_t i = 0; i < set->n; i++)
+		score.term[SCORE_WEAR] += s->h->wear[set->gpu[i]];
+	if (worse(s, &score))
+		return;
+	b.nodes = score.term[SCORE_NODES];
+	if (!s->vfs) {
+		b.nodes = count(solve_nodes(s->h, s->w, set->home));
+		score.term[SCORE_NODES] = b.nodes;
+		if (b.nodes)
+			keep(s, set, &score, b, 0);
+	} else if (search_within(s, set, b, &extra) || find_bound(s, set, &score, &b, &extra)) {
+		keep(s, set, &score, b, extra);
+	}
+}
+
+/* ---- all sets ----------------------------------------------------------------------------------- */
+
+static void extend(const struct search *s, struct set *set, uint32_t g)
+{
+	for (uint32_t i = 0; i < set->n; i++)
+		if (s->h->gpu_path[g][set->gpu[i]] > set->gpu_path)
+			set->gpu_path = s->h->gpu_path[g][set->gpu[i]];
+	set->gpu[set->n++] = (uint8_t)g;
+	set->gpus |= UINT64_C(1) << g;
+	if (s->h->gpu_node[g] < s->h->nnodes)
+		set->home |= UINT64_C(1) << s->h->gpu_node[g];
+	if (!s->vfs)
+		return;
+	if (s->nearest[g] > set->path) {
+		set->path = s->nearest[g];
+		set->width = widest_of(s, set, set->path);
+	} else if (s->widest[set->path][g] > set->width) {
+		set->width = s->widest[set->path][g];
+	}
+}
+
+static void descend(struct search *s, const struct set *set, uint64_t from)
+{
+	uint32_t left = s->w->gpus - set->n;
+
+	if (count(s->w->required & ~set->gpus) > left)
+		return;
+	if (left == 0) {
+		leaf(s, set);
+		return;
+	}
+	for (; count(from) >= left; from &= from - 1) {
+		struct set next = *set;
+		struct score least;
+
+		if (s->w->required & ~set->gpus & ~from)
+			return; /* one that must be in was left behind */
+		extend(s, &next, lowest(from));
+		if (next.gpu_path > s->w->max_gpu_path || (s->m.each && !raise_bounds(s, &next)))
+			continue;
+		least = least_score(s, &next);
+		if (!worse(s, &least))
+			descend(s, &next, from & (from - 1));
+	}
+}
+
+static void try_partitions(struct search *s, uint64_t allowed)
+{
+	for (size_t p = 0; p < s->h->npartitions; p++) {
+		uint64_t gpus = s->h->partition[p];
+		struct set set = { 0 };
+
+		if (count(gpus) != s->w->gpus || gpus & ~allowed || s->w->required & ~gpus)
+			continue;
+		for (; gpus; gpus &= gpus - 1)
+			extend(s, &set, lowest(gpus));
+		if (set.gpu_path <= s->w->max_gpu_path && (!s->m.each || raise_bounds(s, &set)))
+			leaf(s, &set);
+	}
+}
+
+/* What NICs each GPU can have at all, and the best of them; false: none, so the GPU is no candidate. */
+static bool look_at(struct search *s, uint32_t g)
+{
+	const struct solve_host *h = s->h;
+	uint32_t path = 0;
+
+	s->edge[g] = h->near[s->w->max_path][g] & s->w->own[g] & s->nics;
+	if (!s->edge[g])
+		return false;
+	while (!(s->edge[g] & h->near[path][g]))
+		path++;
+	s->nearest[g] = (uint8_t)path;
+	for (uint32_t width = WIDEST_LAST + 1; path <= s->w->max_path; path++) {
+		if (width > WIDEST_LAST || (width && (s->edge[g] & h->near[path][g] & h->wide[width - 1][g])))
+			for (width = 0; !(s->edge[g] & h->near[path][g] & h->wide[width][g]); width++)
+				;
+		s->widest[path][g] = (uint8_t)width;
+	}
+	for (uint64_t nics = s->edge[g]; nics; nics &= nics - 1)
+		s->ranks |= UINT64_C(1) << h->width[g][lowest(nics)];
+	return true;
+}
+
+static uint64_t look(struct search *s)
+{
+	uint64_t allowed = s->w->allowed & s->f->gpus, good = 0;
+
+	for (uint32_t n = 0; n < s->h->nnics && s->vfs; n++)
+		if (s->f->vfs[n])
+			s->nics |= s->w->nics & UINT64_C(1) << n;
+	for (; allowed; allowed &= allowed - 1)
+		if (!s->vfs || look_at(s, lowest(allowed)))
+			good |= allowed & -allowed;
+	return good;
+}
+
+static struct score least_of_all(const struct search *s)
+{
+	uint32_t free = count(s->f->gpus), left = free > s->w->gpus ? free - s->w->gpus : 0, sum = 0;
+	struct score least = { .term = { [SCORE_NODES] = s->w->cells ? s->w->cells : 1,
+					 [SCORE_SHARING] = least_sharing(s) } };
+
+	for (size_t i = 0; i < s->h->nshapes && s->h->cap[i]; i++) {
+		uint32_t size = s->h->shape[i].size, most = size ? left / size : 0;
+
+		if (most > s->h->cap[i][s->f->gpus])
+			most = s->h->cap[i][s->f->gpus];
+		sum += s->h->shape[i].weight * (left - size * most);
+	}
+	least.term[SCORE_LEFTOVER] = sum;
+	return least;
+}
+
+/* ---- the answer --------------------------------------------------------------------------------- */
+
+/* The NICs of one slot that its VFs have now. */
+static uint64_t has_now(const struct search *s, uint32_t slot)
+{
+	uint64_t nics = 0;
+
+	for (uint32_t v = 0; v < s->m.each; v++)
+		nics |= UINT64_C(1) << s->m.nic[slot * s->m.each + v];
+	return nics;
+}
+
+/* Some of its NICs will do for the slot, and leave the others theirs. */
+static bool only(struct search *s, uint32_t slot, uint64_t nics, uint64_t extra)
+{
+	uint64_t before = s->m.adj[slot];
+
+	s->m.adj[slot] = nics;
+	if (!(has_now(s, slot) & ~nics) || search_match(s, extra))
+		return true;
+	s->m.adj[slot] = before;
+	(void)search_match(s, extra);
+	return false;
+}
+
+/* The NICs of one slot become the nearest, then the widest, then the first that can be. */
+static void pull_near(struct search *s, uint32_t slot, uint64_t extra)
+{
+	const struct solve_host *h = s->h;
+	uint8_t g = s->best.gpu[slot];
+	uint64_t all = s->m.adj[slot], tried = 0;
+	bool done = false;
+
+	for (uint32_t path = s->nearest[g]; path <= s->best_bound.path && !done; path++)
+		for (uint32_t width = s->widest[path][g]; width <= s->best_bound.width && !done; width++) {
+			uint64_t level = all & h->near[path][g] & h->wide[width][g];
+
+			done = level && level != tried && only(s, slot, level, extra);
+			tried = level;
+		}
+	for (uint64_t left = s->m.adj[slot]; left && s->m.each == 1; left &= left - 1)
+		if (only(s, slot, left & -left, extra))
+			break;
+}
+
+/* VFs for all together: each is counted as that of a GPU that is near and has the fewest. */
+static uint8_t slot_for(const struct search *s, uint32_t nic, const uint8_t *has)
+{
+	uint32_t best = SOLVE_NO_SLOT;
+
+	for (uint32_t i = 0; i < s->best.n; i++)
+		if ((s->m.adj[i] >> nic & 1) && (best == SOLVE_NO_SLOT || has[i] < has[best]))
+			best = i;
+	return (uint8_t)best;
+}
+
+static void give_vfs(struct search *s, struct solve_answer *a)
+{
+	const struct match *m = &s->m;
+	uint8_t has[SOLVE_CHOSEN_MAX] = { 0 };
+
+	a->nvfs = m->whole ? m->whole : m->slots * m->each;
+	for (uint32_t d = 0; d < a->nvfs && !m->whole; d++) {
+		a->vf_nic[d] = m->nic[d];
+		a->vf_slot[d] = (uint8_t)(d / m->each);
+	}
+	if (!m->whole)
+		return;
+	a->nvfs = 0;
+	for (uint64_t left = m->touched; left; left &= left - 1)
+		for (uint32_t v = 0; v < m->used[lowest(left)]; v++) {
+			uint8_t slot = slot_for(s, lowest(left), has);
+
+			if (slot != SOLVE_NO_SLOT)
+				has[slot]++;
+			a->vf_nic[a->nvfs] = (uint8_t)lowest(left);
+			a->vf_slot[a->nvfs++] = slot;
+		}
+}
+
+static void answer(struct search *s, struct solve_answer *a)
+{
+	uint64_t extra = 0;
+
+	a->gpus = s->best.gpus;
+	a->score = s->score;
+	a->nvfs = 0;
+	a->nodes = solve_nodes(s->h, s->w, s->best_nodes);
+	if (!s->vfs)
+		return;
+	s->m.slots = s->best.n;
+	(void)search_within(s, &s->best, s->best_bound, &extra); /* again, as it was found */
+	for (uint32_t i = 0; i < s->best.n && s->m.each; i++)
+		pull_near(s, i, extra);
+	give_vfs(s, a);
+}
+
+bool solve(struct solve_answer *ret, const struct solve_host *h, const struct solve_free *f, const struct solve_want *w)
+{
+	struct search s;
+	struct set none = { 0 };
+
+	s.h = h;
+	s.f = f;
+	s.w = w;
+	s.vfs = w->vfs || (w->vfs_per_gpu && w->gpus);
+	s.nics = s.ranks = 0;
+	s.nlevels = 0;
+	s.found = false;
+	s.m.f = f;
+	s.m.w = w;
+	s.m.slots = w->gpus;
+	s.m.each = w->vfs ? 0 : w->vfs_per_gpu;
+	s.m.whole = w->vfs;
+	s.allowed = look(&s);
+	s.floor = least_of_all(&s);
+	if (w->required & ~s.allowed || count(s.allowed) < w->gpus || (s.vfs && !s.nics))
+		return false;
+	if (w->partitioned)
+		try_partitions(&s, s.allowed);
+	else
+		descend(&s, &none, s.allowed);
+	if (s.found)
+		answer(&s, ret);
+	return s.found;
+}
+
+void solve_take(struct solve_free *f, const struct solve_answer *a)
+{
+	f->gpus &= ~a->gpus;
+	for (uint32_t v = 0; v < a->nvfs; v++) {
+		f->vfs[a->vf_nic[v]]--;
+		f->load[a->vf_nic[v]]++;
+	}
+}
+
+void solve_give(struct solve_free *f, const struct solve_answer *a)
+{
+	f->gpus |= a->gpus;
+	for (uint32_t v = 0; v < a->nvfs; v++) {
+		f->vfs[a->vf_nic[v]]++;
+		f->load[a->vf_nic[v]]--;
+	}
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* plan/solve — the exact choice of GPUs and NIC ports, on small integers only: no inventory, no memory taken, no
+ * BDFs. GPUs, NIC ports and NUMA nodes are numbers in BDF order (nodes: by id), sets of them are bits.
+ *
+ * struct solve_host is filled once per topology, struct solve_free says what is left of it now, struct solve_want
+ * is one request. Callers may solve hundred thousands of times on one host (capacity, gangs, simulations). */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/auto.h"
+#include "plan/score.h"
+
+#define SOLVE_GPUS_MAX   64
+#define SOLVE_NICS_MAX   64
+#define SOLVE_NODES_MAX  64
+#define SOLVE_CHOSEN_MAX 16 /* GPUs of one bundle */
+#define SOLVE_VFS_MAX    64 /* VFs of one bundle */
+#define SOLVE_CLASSES    8  /* enum topo_class fits */
+#define SOLVE_WIDTHS_MAX 48 /* different bandwidths; what is slower still counts as the last */
+#define SOLVE_SHAPES_MAX 8
+#define SOLVE_HALL_MAX   15 /* subsets of four models */
+#define SOLVE_TABLE_GPUS 16 /* with more GPUs leftovers are not weighed: the tables would be too big */
+#define SOLVE_PARTITIONS_MAX 64
+#define SOLVE_NO_NODE    0xff
+#define SOLVE_NO_SLOT    0xff
+
+/* A size of bundle that is expected to be asked for, and how often. */
+struct solve_shape {
+	uint32_t size, weight;
+};
+
+struct solve_host {
+	uint32_t ngpus, nnics, nnodes;
+	uint8_t  gpu_node[SOLVE_GPUS_MAX], nic_node[SOLVE_NICS_MAX]; /* SOLVE_NO_NODE: none known */
+	uint8_t  path[SOLVE_GPUS_MAX][SOLVE_NICS_MAX];         /* enum topo_class; UNKNOWN: never together */
+	uint8_t  width[SOLVE_GPUS_MAX][SOLVE_NICS_MAX];        /* rank of the bandwidth, 0 the widest; the last: unknown */
+	uint8_t  gpu_path[SOLVE_GPUS_MAX][SOLVE_GPUS_MAX];     /* symmetric */
+	uint32_t wear[SOLVE_GPUS_MAX];
+	uint64_t partition[SOLVE_PARTITIONS_MAX]; /* the sets of GPUs that NVSwitch can join; none: no table */
+	size_t   npartitions;
+	struct solve_shape shape[SOLVE_SHAPES_MAX];
+	size_t             nshapes;
+	/* made by solve_prepare() */
+	uint64_t near[SOLVE_CLASSES][SOLVE_GPUS_MAX];    /* NICs of a GPU at this class or nearer */
+	uint64_t wide[SOLVE_WIDTHS_MAX][SOLVE_GPUS_MAX]; /* NICs of a GPU at this rank or wider */
+	uint64_t on_node[SOLVE_NODES_MAX + 1];           /* NICs; the last: those without a node */
+	uint8_t *cap[SOLVE_SHAPES_MAX]; /* owned; by set of free GPUs: how many bundles of the shape; NULL: not weighed */
+};
+
+/* Everything but the made part is set; sorts the partitions. -ENOMEM. */
+int  solve_prepare(struct solve_host *h);
+void solve_host_done(struct solve_host *h);
+
+struct solve_free {
+	uint64_t gpus;
+	uint16_t vfs[SOLVE_NICS_MAX];  /* that can still be given */
+	uint16_t load[SOLVE_NICS_MAX]; /* that others have */
+};
+
+/* A resource of NUMA nodes, split over the cells of a guest: of n cells each gets all / n, and the first all % n
+ * that can get one more. */
+struct solve_split {
+	uint64_t all;
+	uint64_t base[SOLVE_NODES_MAX + 1]; /* nodes that have all / n, by n */
+	uint64_t more[SOLVE_NODES_MAX + 1]; /* nodes that have all / n + 1 */
+};
+void solve_split_make(struct solve_split *ret, uint64_t all, const uint64_t *room, uint32_t nnodes);
+
+struct solve_want {
+	uint32_t gpus;        /* how many */
+	uint64_t allowed;     /* of these; and ... */
+	uint64_t required;    /* ... with these */
+	uint64_t without;     /* not exactly this set (for the next best); 0: any */
+	uint64_t hall[SOLVE_HALL_MAX];      /* at least hall_need of them must be in: models */
+	uint32_t hall_need[SOLVE_HALL_MAX];
+	uint32_t nhall;
+	bool     partitioned; /* only sets in partition */
+	uint32_t vfs_per_gpu, vfs; /* one of the two is 0; vfs: each GPU shares one that is near */
+	uint64_t nics;        /* only these */
+	uint64_t own[SOLVE_GPUS_MAX]; /* by GPU: only these (rails, bandwidth asked for) */
+	uint16_t need[SOLVE_NICS_MAX]; /* VFs that must come from this NIC */
+	uint64_t needed;      /* the NICs of which need is not 0 */
+	uint32_t max_path, max_gpu_path; /* enum topo_class */
+	uint32_t per_nic;     /* most VFs of the bundle on one NIC; 0: any */
+	bool     any_nodes;   /* memory and CPUs do not matter */
+	uint32_t cells;       /* as many nodes, others join the devices'; 0: the devices' nodes */
+	uint64_t nodes;       /* cells only there */
+	struct solve_split memory, cpus;
+	const uint8_t *node_order; /* borrowed; [nnodes * nnodes]: for each node all nodes, nearest first; NULL: by number */
+};
+
+struct solve_answer {
+	uint64_t     gpus, nodes; /* nodes: the guest's cells */
+	uint32_t     nvfs;
+	uint8_t      vf_nic[SOLVE_VFS_MAX];
+	uint8_t      vf_slot[SOLVE_VFS_MAX]; /* position of its GPU in gpus; SOLVE_NO_SLOT: there are no GPUs */
+	struct score score;
+};
+
+/* The best bundle; false: there is none. Of equals the one whose GPUs come first. */
+bool solve(struct solve_answer *ret, const struct solve_host *h, const struct solve_free *f, const struct solve_want *w);
+/* Takes a bundle from what is free, or gives it back. */
+void solve_take(struct solve_free *f, const struct solve_answer *a);
+void solve_give(struct solve_free *f, const struct solve_answer *a);
+/* Sum over the shapes: weight x GPUs of `free` that end up in no bundle of that size, at its best class. */
+uint32_t solve_leftover(const struct solve_host *h, uint64_t free);
+/* The cells' nodes: those of the devices, and more where the request has more; 0: they do not fit. */
+uint64_t solve_nodes(const struct solve_host *h, const struct solve_want *w, uint64_t touched);
