@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "plan/place.h"
+#include "topo/ats.h"
 #include "topo/isolation.h"
 
 static int no_memory(struct error *err)
@@ -20,9 +21,23 @@ static int make_base(struct place *p, struct error *err)
 	return p->acs_base ? 0 : no_memory(err);
 }
 
-static bool is_direct(const struct plan_acs_pair *pair)
+/* Direct by the ports' words, and by the NIC's ATS, where it hangs on that: no plan changes how untranslated requests
+ * go (plan/acs.h). *ats: OK, where there is nothing to say of it. */
+static int is_direct(struct place *p, bool *ret, struct topo_ats *ats, const struct plan_acs_pair *pair)
 {
-	return pair->state == PLAN_ACS_DIRECT || pair->state == PLAN_ACS_PLANNED;
+	uint32_t nic = topo_find(p->in->topo, pair->nic);
+	struct topo_route plain;
+	int r = 0;
+
+	*ats = (struct topo_ats){ .state = TOPO_ATS_OK };
+	*ret = pair->state == PLAN_ACS_DIRECT || pair->state == PLAN_ACS_PLANNED;
+	if (!*ret || pair->ats != HOST_PRESENT)
+		return 0;
+	topo_route(&plain, p->in->topo, NULL, nic, topo_find(p->in->topo, pair->gpu), (struct topo_tlp){ .type = TOPO_WRITE });
+	if (plain.verdict != TOPO_DIRECT)
+		r = topo_ats(ats, p->in->topo, nic, true, &p->plan->arena);
+	*ret = ats->state == TOPO_ATS_OK;
+	return r;
 }
 
 /* ---- candidates ----------------------------------------------------------------------------------------- */
@@ -49,8 +64,11 @@ int place_gdr(struct place *p, struct error *err)
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		const struct plan_acs_pair *pair = &p->candidates->pair[i];
 		struct place_gpu *gpu = &p->gpu[i / p->nnics];
+		struct topo_ats ats;
+		bool direct;
 
-		if (is_direct(pair))
+		r = is_direct(p, &direct, &ats, pair) < 0 ? no_memory(err) : 0;
+		if (r < 0 || direct)
 			continue;
 		p->path[i / p->nnics][i % p->nnics] = TOPO_UNKNOWN;
 		if (!gpu->barred || pair->path < gpu->barred->path)
@@ -114,29 +132,34 @@ static int make_acs(struct place *p, struct error *err)
 	return r;
 }
 
-static const char *needed_of(struct place *p, const struct plan_acs_pair *pair)
+/* What becomes of the traffic of a pair that is not direct, why, and what would help. -ENOMEM. */
+static int explain(struct place *p, struct plan_reason *ret, const struct plan_acs_pair *pair)
 {
-	const char *text = *pair->fix ? arena_strdup(&p->plan->arena, pair->fix) : "another GPU or NIC, or gdr preferred";
+	struct arena *arena = &p->plan->arena;
+	char nic[BDF_TEXT_MAX], gpu[BDF_TEXT_MAX];
+	struct topo_ats ats;
+	bool direct;
+	int r = is_direct(p, &direct, &ats, pair);
+	bool of_ats = ats.state != TOPO_ATS_OK;
+	enum topo_verdict then = !of_ats ? pair->then : ats.state == TOPO_ATS_NO ? TOPO_REDIRECTED : TOPO_UNDECIDED;
 
-	return text ? text : "";
-}
-
-/* What becomes of the traffic, and why. */
-static const char *observed_of(struct arena *arena, const struct plan_acs_pair *pair)
-{
-	char nic[BDF_TEXT_MAX];
-	const char *text = arena_printf(arena, "its traffic with NIC %s is %s: %s", bdf_text(nic, pair->nic),
-					topo_verdict_text(pair->then), pair->why);
-
-	return text ? text : "";
+	*ret = (struct plan_reason){
+		.rule = of_ats ? ats.rule : "gdr.not-direct",
+		.device = arena_strdup(arena, bdf_text(gpu, pair->gpu)),
+		.observed = arena_printf(arena, "its traffic with NIC %s is %s: %s", bdf_text(nic, pair->nic), topo_verdict_text(then),
+					 of_ats ? ats.observed : pair->why),
+		.needed = of_ats ? arena_printf(arena, "%s: %s", ats.needed, ats.fix) :
+				   arena_strdup(arena, *pair->fix ? pair->fix : "another GPU or NIC, or gdr preferred"),
+	};
+	return r < 0 || !ret->device || !ret->observed || !ret->needed ? -ENOMEM : 0;
 }
 
 void place_barred(struct place *p, const struct plan_acs_pair *pair)
 {
-	struct arena arena = { 0 };
+	struct plan_reason why;
 
-	place_reason(p->plan, "gdr.not-direct", pair->gpu, needed_of(p, pair), "%s", observed_of(&arena, pair));
-	arena_done(&arena);
+	if (explain(p, &why, pair) == 0) /* reasons are as many as there is memory for */
+		place_reason(p->plan, why.rule, pair->gpu, why.needed, "%s", why.observed);
 }
 
 static bool requires_of(const struct place *p, const struct place_nic *nic)
@@ -155,25 +178,13 @@ void place_barred_required(struct place *p)
 
 	for (size_t i = 0; p->candidates && i < p->candidates->npairs; i++) {
 		const struct plan_acs_pair *pair = &p->candidates->pair[i];
+		struct topo_ats ats;
+		bool direct;
 
-		if (!is_direct(pair) && bdf_in(req->require, req->nrequire, pair->gpu) && requires_of(p, &p->nic[i % p->nnics]))
+		if (bdf_in(req->require, req->nrequire, pair->gpu) && requires_of(p, &p->nic[i % p->nnics]) &&
+		    is_direct(p, &direct, &ats, pair) == 0 && !direct)
 			place_barred(p, pair);
 	}
-}
-
-static int add_note(struct place *p, const struct plan_acs_pair *pair)
-{
-	struct plan *plan = p->plan;
-	char gpu[BDF_TEXT_MAX];
-	struct plan_reason *note = &plan->note[plan->nnotes++];
-
-	*note = (struct plan_reason){
-		.rule = "gdr.not-direct",
-		.device = arena_strdup(&plan->arena, bdf_text(gpu, pair->gpu)),
-		.observed = observed_of(&plan->arena, pair),
-		.needed = needed_of(p, pair),
-	};
-	return note->device ? 0 : -ENOMEM;
 }
 
 static int judge_pairs(struct place *p, struct error *err)
@@ -190,12 +201,16 @@ static int judge_pairs(struct place *p, struct error *err)
 	if (!plan->note)
 		return no_memory(err);
 	for (size_t i = 0; i < p->acs->npairs && r == 0; i++) {
-		if (is_direct(&p->acs->pair[i]))
+		struct topo_ats ats;
+		bool direct;
+
+		r = is_direct(p, &direct, &ats, &p->acs->pair[i]);
+		if (r < 0 || direct)
 			continue;
 		if (p->in->request->gdr == PLAN_GDR_REQUIRED)
 			place_barred(p, &p->acs->pair[i]);
 		else
-			r = add_note(p, &p->acs->pair[i]);
+			r = explain(p, &plan->note[plan->nnotes++], &p->acs->pair[i]);
 	}
 	return r < 0 ? no_memory(err) : 0;
 }

@@ -4,6 +4,7 @@
 #include "plan/acs.h"
 
 #include "support.h"
+#include "host/inventory.h"
 #include "topo/gdr.h"
 
 #define GPU	 "0000:4c:00.0" /* of xe9680, alone with NIC PF and an NVMe drive below one switch */
@@ -16,7 +17,7 @@ static struct host_facts *facts(struct topo *t, const char *bdf)
 	return (struct host_facts *)topo_at(t, test_at(t, bdf))->fn->facts; /* a test may make a machine worse */
 }
 
-/* xe9680 with ATS on in every NIC's firmware. */
+/* xe9680 with ATS on in every NIC's firmware, and a kernel that gives it to VFs. */
 static struct topo *with_ats(void)
 {
 	struct topo *t = test_topo_host("xe9680");
@@ -24,6 +25,7 @@ static struct topo *with_ats(void)
 	for (uint32_t i = 0; i < topo_count(t); i++)
 		if (topo_at(t, i)->fn->facts->kind == HOST_NIC)
 			((struct host_facts *)topo_at(t, i)->fn->facts)->cap.ats.known = HOST_PRESENT;
+	((struct inventory *)topo_inventory(t))->kernel = "6.12.0";
 	return t;
 }
 
@@ -142,6 +144,76 @@ static void unknown_is_not_direct(void **state)
 	assert_false(p->fits);
 	assert_non_null(strstr(reason_of(p, "gdr.not-direct", GPU)->observed, "with NIC " PF " is unknown: at " PORT));
 	assert_string_equal(reason_of(p, "gdr.not-direct", GPU)->needed, "read the host as root");
+	plan_free(p);
+	topo_unref(t);
+}
+
+/* The lab's host as it was seen on real kernels: whether its VFs get ATS hangs on the kernel, and on what the PF's own
+ * DMA goes through. */
+static void kernel_and_domain(void **state)
+{
+	static const struct {
+		const char *kernel, *type;
+		uint16_t    ctl; /* ATS control of the PF: Enable, where its DMA is translated */
+		bool        fits;
+		const char *rule, *says;
+	} cases[] = {
+		{ "6.12.118+deb13-amd64", "identity", 0, true, NULL, NULL },
+		{ "6.1.0-38-amd64", "DMA-FQ", 0x8000, true, NULL, NULL },
+		{ "6.1.0-38-amd64", "identity", 0, false, "ats.identity", "is redirected: the DMA of PF 0000:25:00.0 is not translated" },
+		{ "5.14.0-503.el9.x86_64", "identity", 0, false, "ats.identity", "is unknown: the DMA of PF 0000:25:00.0" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char *text = test_text_with(test_host_text("lab"), "proc/sys/kernel/osrelease", cases[i].kernel);
+		struct topo *t = test_topo_text(text);
+		struct host_facts *pf = facts(t, "0000:25:00.0");
+		struct plan *p;
+
+		pf->dma_domain = cases[i].type;
+		pf->cap.ats.ctl = cases[i].ctl;
+		p = plan_of(t, "{\"gpus\":2,\"vfs\":1,\"numa_node\":0,\"max_path\":\"PIX\",\"gdr\":\"required\"}", NULL, NULL);
+		assert_int_equal(p->fits, cases[i].fits);
+		assert_int_equal(p->nnotes, 0);
+		if (cases[i].rule) {
+			assert_non_null(strstr(reason_of(p, cases[i].rule, "0000:23:00.0")->observed, cases[i].says));
+			assert_non_null(strstr(reason_of(p, cases[i].rule, "0000:24:00.0")->needed, "iommu=nopt"));
+			assert_int_equal(p->nsteps, 0);
+		}
+		plan_free(p);
+		p = plan_of(t, "{\"gpus\":2,\"vfs\":1,\"numa_node\":0,\"max_path\":\"PIX\"}", NULL, NULL);
+		assert_true(p->fits);
+		assert_int_equal(p->nnotes, cases[i].rule ? 2 : 0); /* for each GPU */
+		assert_int_equal(acs_steps(p), 1); /* the switch may do its part */
+		if (cases[i].rule)
+			assert_string_equal(p->note[0].rule, cases[i].rule);
+		plan_free(p);
+		topo_unref(t);
+		free(text);
+	}
+}
+
+/* Where nothing turns untranslated requests away, ATS has no part. */
+static void direct_without_ats(void **state)
+{
+	struct topo *t = with_ats();
+	struct plan *p;
+
+	(void)state;
+	((struct inventory *)topo_inventory(t))->system.boot.no_ats = true;
+	p = plan_of(t, "{" ONE ",\"gdr\":\"required\"}", NULL, NULL);
+	assert_false(p->fits);
+	assert_non_null(strstr(reason_of(p, "ats.noats", GPU)->needed, "take noats out"));
+	plan_free(p);
+	for (uint32_t i = 0; i < topo_count(t); i++) /* nobody else is below that switch */
+		if (topo_path(t, i, test_at(t, GPU)) == TOPO_PIX && i != test_at(t, PF))
+			((struct host_function *)topo_at(t, i)->fn)->driver = 0;
+	facts(t, PORT)->cap.acs.ctl = facts(t, GPU_PORT)->cap.acs.ctl = 0;
+	p = plan_of(t, "{" ONE ",\"max_path\":\"PIX\"}", NULL, NULL);
+	for (size_t i = 0; i < p->nreasons; i++)
+		assert_string_equal(p->reason[i].rule, "isolation.leak");
+	assert_int_equal(p->nnotes, 0);
 	plan_free(p);
 	topo_unref(t);
 }
@@ -290,7 +362,8 @@ int main(void)
 		cmocka_unit_test(off_sets_nothing),	cmocka_unit_test(unknown_is_not_direct),
 		cmocka_unit_test(required_by_name), cmocka_unit_test(required_chooses_others), cmocka_unit_test(gpu_without_own_vf),
 		cmocka_unit_test(held_ports),		cmocka_unit_test(leaks_refuse),
-		cmocka_unit_test(leaks_to_instances),
+		cmocka_unit_test(leaks_to_instances),	cmocka_unit_test(kernel_and_domain),
+		cmocka_unit_test(direct_without_ats),
 	};
 
 	return cmocka_run_group_tests_name("gdr", tests, NULL, NULL);
