@@ -42,7 +42,8 @@ struct host_facts {
 	const char     *driver_override; /* "" none; of a VF: not read */
 	const char     *reset_methods;   /* "flr bus"; "" none; NULL unknown, and of a VF: not read */
 	const char     *power_state, *runtime_status; /* "D0", "active"; NULL unknown, or not asked */
-	int8_t          d3cold_allowed; /* -1 unknown */
+	const char     *power_control;  /* "auto": it may sleep by itself; "on": it may not; NULL unknown, or not asked */
+	int8_t          d3cold_allowed; /* -1 unknown, or not asked */
 	const char     *dma_domain;  /* of a NIC's PF: what its group's own DMA goes through, "identity", "DMA", "DMA-FQ"; NULL unknown */
 	bool            bars_known;
 	struct host_bar bar[6];      /* host_bar_of() knows a VF's */

@@ -27,18 +27,28 @@ static void read_power(struct pci_reader *rd, struct host_facts *f)
 	f->power_state = read_word(rd, states, ARRAY_SIZE(states), "power_state");
 }
 
-/* Asked only where the answer matters: what sleeps, and what stands in a guest's way. */
+/* Asked only where the answer matters: what sleeps, what stands in a guest's way, and what must not sleep while one has
+ * it. Whoever is "on" does not go to D3cold either (pm_runtime_forbid(), drivers/base/power/runtime.c). */
 static void read_sleep(struct pci_reader *rd, struct host_facts *f)
 {
-	/* rtpm_status_str(), drivers/base/power/sysfs.c */
+	/* rtpm_status_str() and control_show(), drivers/base/power */
 	static const char *const states[] = { "active", "suspended", "suspending", "resuming", "error", "unsupported" };
+	static const char *const controls[] = { "on", "auto" };
+	bool on_path = f->kind == HOST_GPU || f->kind == HOST_NIC || host_kind_is_bridge(f->kind);
 	uint64_t n = 0;
 
 	if (f->power_state && strcmp(f->power_state, "D0") != 0)
 		f->runtime_status = read_word(rd, states, ARRAY_SIZE(states), "power/runtime_status");
-	if (rd->was)
+	if (rd->was) {
+		f->power_control = rd->was->power_control;
 		f->d3cold_allowed = rd->was->d3cold_allowed;
-	else if (f->kind != HOST_OTHER && pci_number(rd, &n, 10, 1, "d3cold_allowed") == 0)
+		return;
+	}
+	if (on_path)
+		f->power_control = read_word(rd, controls, ARRAY_SIZE(controls), "power/control");
+	if (f->kind == HOST_OTHER || f->power_control == controls[0])
+		return;
+	if (pci_number(rd, &n, 10, 1, "d3cold_allowed") == 0)
 		f->d3cold_allowed = (int8_t)n;
 }
 

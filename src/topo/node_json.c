@@ -304,6 +304,7 @@ static void add_power(struct json_out *o, const struct host_facts *f)
 
 	json_add_string(&p, "state", f->power_state);
 	json_add_string(&p, "runtime_status", f->runtime_status);
+	json_add_string(&p, "control", f->power_control);
 	if (f->d3cold_allowed < 0)
 		json_add_string(&p, "d3cold_allowed", NULL);
 	else

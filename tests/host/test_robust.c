@@ -123,6 +123,31 @@ static void what_sleeps_is_said(void **state)
 	topo_unref(t);
 }
 
+/* Who may not sleep by itself is not asked how deep; an answer that there is none of is not known. */
+static void who_may_sleep(void **state)
+{
+	static const struct {
+		const char *control, *is;
+		int         d3cold;
+	} cases[] = { { "on", "on", -1 }, { "auto", "auto", 0 }, { "perhaps", NULL, 0 }, { "", NULL, 0 } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char text[1024];
+		struct topo *t;
+
+		(void)snprintf(text, sizeof(text), TEXT_MAGIC_LINE NIC(A) AT(A, "d3cold_allowed", "0") AT(A, "power/control", "%s"),
+			       cases[i].control);
+		t = test_topo_text(text);
+		if (cases[i].is)
+			assert_string_equal(first(t)->power_control, cases[i].is);
+		else
+			assert_null(first(t)->power_control);
+		assert_int_equal(first(t)->d3cold_allowed, cases[i].d3cold);
+		topo_unref(t);
+	}
+}
+
 /* SR-IOV numbers with which no sum is possible: every VF keeps what its own links say. */
 static void senseless_sriov(void **state)
 {
@@ -319,7 +344,7 @@ int main(void)
 		cmocka_unit_test(senseless_sriov),	 cmocka_unit_test(perhaps_a_vf),
 		cmocka_unit_test(domains_above_ffff),	 cmocka_unit_test(gpus_are_no_displays_of_cpus),
 		cmocka_unit_test(wrong_types),		 cmocka_unit_test(companions_stay_with_their_gpu),
-		cmocka_unit_test(a_domain_full_of_functions),
+		cmocka_unit_test(a_domain_full_of_functions), cmocka_unit_test(who_may_sleep),
 	};
 
 	return cmocka_run_group_tests_name("robust", tests, NULL, NULL);
