@@ -16,6 +16,9 @@ static const char *const step_names[PLAN_STEP_MAX_] = {
 	[PLAN_STEP_VFIO] = "vfio",
 	[PLAN_STEP_VF_COUNT] = "vf-count",
 	[PLAN_STEP_BIND] = "bind",
+	[PLAN_STEP_POWER] = "power",
+	[PLAN_STEP_DEVCTL] = "device-control",
+	[PLAN_STEP_DEVCTL2] = "device-control-2",
 	[PLAN_STEP_ACS] = "acs",
 	[PLAN_STEP_DOMAIN] = "domain",
 };

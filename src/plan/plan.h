@@ -64,6 +64,9 @@ enum plan_step_kind {
 	PLAN_STEP_VFIO,     /* "vfio":     module vfio-pci, absent -> loaded; target "vfio-pci" */
 	PLAN_STEP_VF_COUNT, /* "vf-count": VFs of a PF, n -> m; target the PF */
 	PLAN_STEP_BIND,     /* "bind":     driver of a function, x -> vfio-pci; target the function */
+	PLAN_STEP_POWER,    /* "power":    what may sleep by itself, "auto,1" -> "on,0"; target the port or function */
+	PLAN_STEP_DEVCTL,   /* "device-control":   of a function, "0x2810" -> "0x5810"; target the function */
+	PLAN_STEP_DEVCTL2,  /* "device-control-2": its second word, "0x0000" -> "0x1000" */
 	PLAN_STEP_ACS,      /* "acs":      ACS control of a port, "0x1d" -> "0x5d"; target the port */
 	PLAN_STEP_DOMAIN,   /* "domain":   libvirt domain, absent -> running; target its name */
 	PLAN_STEP_MAX_,
