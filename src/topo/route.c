@@ -265,7 +265,7 @@ static bool old_xeon_known(const struct walk *w, uint32_t port)
 	struct bdf at = topo_at(w->t, port)->fn->bdf;
 	uint32_t i = topo_find(w->t, (struct bdf){ at.domain, at.bus, 0 });
 
-	if (i == TOPO_NONE || facts_of(w, i)->vendor != INTEL || !one_host_bridge(w, i, port) )
+	if (i == TOPO_NONE || facts_of(w, i)->vendor != INTEL || !one_host_bridge(w, i, port) || !one_host_bridge(w, port, w->b))
 		return false;
 	for (size_t k = 0; k < ARRAY_SIZE(bridges); k++)
 		if (facts_of(w, i)->device == bridges[k])
