@@ -76,17 +76,23 @@ def device_id(text):
     return dict(part.split("=", 1) for part in text.split(",") if "=" in part).get("id")
 
 
-def qemu_command(append="", extra=None):
-    """The whole command. APPEND goes to the kernel, EXTRA maps a device id to more options for that device."""
+KERNELS = {"6.12": ("vmlinux", "l1.initrd"), "6.1": ("vmlinux-old", "l1-old.initrd")}
+
+
+def qemu_command(kernel="6.12", append="", extra=None, devices=()):
+    """The whole command. APPEND goes to the kernel, EXTRA maps a device id to more options, DEVICES come in addition."""
+    vmlinux, initrd = KERNELS[kernel]
     extra = dict(extra or {})
     slots = itertools.count(1)
     command = ["env", "LD_PRELOAD=/mnt/hgx.so", "qemu-system-x86_64", "-name", "velad-lab",
                "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-vga", "none",
-               "-kernel", "/mnt/vmlinux", "-initrd", "/mnt/l1.initrd",
+               "-kernel", f"/mnt/{vmlinux}", "-initrd", f"/mnt/{initrd}",
                "-append", f"{KERNEL_ARGS} {append}".strip()]
     for option, text in itertools.chain(board_args(), service_args(), socket_args(0, slots), socket_args(1, slots)):
         more = extra.pop(device_id(text), None) if option == "-device" else None
         command += [option, f"{text},{more}" if more else text]
+    for text in devices:
+        command += ["-device", text]
     if extra:
         raise ValueError(f"no device has the id {', '.join(sorted(extra))}")
     return command

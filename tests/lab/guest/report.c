@@ -2,10 +2,10 @@
 /*
  * report - what a guest sees of its PCI devices, for the emulated host's tests (see tests/lab/README.md).
  *
- *   report devices   print a line per NUMA node, function, BAR and GPU, the tree, and the result of every GPU's DMA
- *   report wait      return when the power button is pressed
+ *   report devices   print a line per NUMA node, function, BAR and GPU, the tree, and the result of every engine's DMA
+ *   report wait      return when the power button is pressed; until then, print how the VFs' DMA travels whenever it changes
  *
- * It runs as root in a throw-away guest and drives the GPU stand-ins (tests/lab/plugin/hgx.c) through their BARs.
+ * It runs as root in a throw-away guest and drives the stand-ins' DMA engines (tests/lab/plugin/engine.h) through BARs.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -27,7 +27,13 @@
 #define CONFIG_SIZE 256
 #define NVIDIA 0x10de
 #define CLASS_3D 0x0302
+#define INTEL 0x8086
+#define IGBVF 0x10ca
+#define VF_ENGINE_BAR 3
+#define VF_ENGINE_AT 0x3000
+#define VF_ENGINE_ID 0x44584748
 #define PAGE 4096
+#define WATCH_MS 200
 
 struct bar {
 	uint64_t start, size;
@@ -277,9 +283,9 @@ static void print_children(int parent, const char *indent)
 	}
 }
 
-/* ---- the GPUs ---------------------------------------------------------------------------------------------- */
+/* ---- GPUs and DMA engines --------------------------------------------------------------------------------------- */
 
-/* 32-bit words of BAR 0; see tests/lab/plugin/hgx.c. */
+/* 32-bit words; see tests/lab/plugin/hgx.c and engine.h. */
 enum {
 	REG_BOOT_0 = 0x00 / 4,
 	REG_SCRATCH = 0x04 / 4,
@@ -289,16 +295,22 @@ enum {
 	REG_DMA_LEN = 0x20 / 4,
 	REG_DMA_GO = 0x24 / 4,
 	REG_DMA_STATUS = 0x28 / 4,
+	REG_DMA_READ = 0x30 / 4,
+	REG_DMA_WRITTEN = 0x34 / 4,
 	DMA_DONE = 1,
 };
 
-struct gpu {
+/* A function with a DMA engine: a GPU, or a VF, which has no memory. */
+struct engine {
 	const struct function *f;
-	volatile uint32_t *regs;	/* BAR 0 */
-	volatile uint32_t *memory;	/* BAR 2 */
+	volatile uint32_t *regs;
+	volatile uint32_t *memory;	/* BAR 2 of a GPU */
 };
 
-static void *map_bar(const struct function *f, int bar)
+static struct engine engines[FUNCTIONS_MAX];
+static int engine_count;
+
+static void *map_bar(const struct function *f, int bar, off_t offset)
 {
 	char path[600];
 	void *p;
@@ -308,7 +320,7 @@ static void *map_bar(const struct function *f, int bar)
 	fd = open(path, O_RDWR | O_CLOEXEC | O_SYNC);
 	if (fd < 0)
 		die("resource");
-	p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
 	if (p == MAP_FAILED)
 		die("mmap");
 	close(fd);
@@ -339,22 +351,34 @@ static int clique(const struct function *f)
 	return -1;
 }
 
-static int open_gpus(struct gpu *gpus)
+static bool is_gpu(const struct function *f)
 {
-	int n = 0;
-
-	for (int i = 0; i < function_count; i++) {
-		const struct function *f = &functions[i];
-
-		if (config_word(f, PCI_VENDOR_ID) != NVIDIA || class_of(f) != CLASS_3D)
-			continue;
-		enable(f);
-		gpus[n++] = (struct gpu){ .f = f, .regs = map_bar(f, 0), .memory = map_bar(f, 2) };
-	}
-	return n;
+	return config_word(f, PCI_VENDOR_ID) == NVIDIA && class_of(f) == CLASS_3D;
 }
 
-static void print_gpu(const struct gpu *gpu)
+static bool is_vf(const struct function *f)
+{
+	return config_word(f, PCI_VENDOR_ID) == INTEL && config_word(f, PCI_DEVICE_ID) == IGBVF;
+}
+
+static void open_engines(void)
+{
+	for (int i = 0; i < function_count; i++) {
+		const struct function *f = &functions[i];
+		struct engine *e = &engines[engine_count];
+
+		if (!is_gpu(f) && !is_vf(f))
+			continue;
+		enable(f);
+		*e = (struct engine){ .f = f };
+		e->regs = is_gpu(f) ? map_bar(f, 0, 0) : map_bar(f, VF_ENGINE_BAR, VF_ENGINE_AT);
+		e->memory = is_gpu(f) ? map_bar(f, 2, 0) : NULL;
+		if (e->memory || e->regs[0] == VF_ENGINE_ID)
+			engine_count++;
+	}
+}
+
+static void print_gpu(const struct engine *gpu)
 {
 	volatile uint32_t *r = gpu->regs;
 	int id = clique(gpu->f);
@@ -389,9 +413,9 @@ static uint32_t *locked_page(void)
 	return p;
 }
 
-static bool copy(const struct gpu *gpu, uint64_t src, uint64_t dst)
+static bool copy(const struct engine *e, uint64_t src, uint64_t dst)
 {
-	volatile uint32_t *r = gpu->regs;
+	volatile uint32_t *r = e->regs;
 
 	r[REG_DMA_SRC] = src;
 	r[REG_DMA_SRC + 1] = src >> 32;
@@ -402,36 +426,98 @@ static bool copy(const struct gpu *gpu, uint64_t src, uint64_t dst)
 	return r[REG_DMA_STATUS] == DMA_DONE;
 }
 
+/* The text of one of an engine's words about how a copy travelled. */
+static const char *route_text(char ret[static 64], uint32_t word)
+{
+	static const char *const routes[] = { "none", "memory", "direct", "redirected", "blocked" };
+	static const char *const rules[] = { "none", "plain", "dt", "ro", "rr", "cr", "root", "sv", "tb", "no-uf" };
+	unsigned int route = word & 0xff, rule = word >> 8 & 0xff, port = word >> 16;
+	int n;
+
+	if (route >= sizeof(routes) / sizeof(*routes) || rule >= sizeof(rules) / sizeof(*rules))
+		die("route-word");
+	n = snprintf(ret, 64, "route=%s rule=%s port=", routes[route], rules[rule]);
+	if (port)
+		snprintf(ret + n, 64 - n, "%02x:%02x.%x", port >> 8, port >> 3 & 0x1f, port & 7);
+	else
+		snprintf(ret + n, 64 - n, "-");
+	return ret;
+}
+
+struct outcome {
+	bool same;		/* the data came over */
+	uint32_t word;		/* how it travelled */
+};
+
 /*
- * Let GPU copy a page from RAM to ADDRESS, which SEEN maps. The pattern is another one each time and the
- * target is spoilt first, so that nothing left over from before can pass for a copy.
+ * Let E copy a page from RAM to ADDRESS, or the other way (READ); SEEN maps that. The pattern is another one each time
+ * and the target is spoilt first, so that nothing left over from before can pass for a copy.
  */
-static void test_dma(const struct gpu *gpu, const char *to, volatile uint32_t *seen, uint64_t address)
+static struct outcome try_dma(const struct engine *e, bool read, volatile uint32_t *seen, uint64_t address)
 {
 	static uint32_t seed = 1;
-	bool same = true;
+	volatile uint32_t *from = read ? seen : source, *to = read ? source : seen;
+	struct outcome ret;
 
 	for (int i = 0; i < PAGE / 4; i++) {
 		seed = seed * 1664525 + 1013904223;
-		source[i] = seed;
-		seen[i] = ~seed;
+		from[i] = seed;
+		to[i] = ~seed;
 	}
-	if (!copy(gpu, physical(source), address))
-		same = false;
+	ret.same = copy(e, read ? address : physical(source), read ? physical(source) : address);
 	for (int i = 0; i < PAGE / 4; i++)
-		same = same && seen[i] == source[i];
-	printf("REPORT dma from=%s to=%s status=%s\n", gpu->f->bdf, to, same ? "ok" : "bad");
+		ret.same = ret.same && to[i] == from[i];
+	ret.word = e->regs[read ? REG_DMA_READ : REG_DMA_WRITTEN];
+	if (!ret.word)	/* it came to nothing: the other half tells why */
+		ret.word = e->regs[REG_DMA_READ];
+	return ret;
 }
 
-static void test_gpus(const struct gpu *gpus, int n)
+static void print_outcome(const char *kind, const struct engine *e, const char *to, bool read, struct outcome o)
+{
+	char text[64];
+
+	printf("REPORT %s from=%s to=%s op=%s status=%s %s\n", kind, e->f->bdf, to, read ? "read" : "write",
+	       o.same ? "ok" : "bad", route_text(text, o.word));
+}
+
+static struct outcome try_peer(const struct engine *e, const struct engine *peer, bool read)
+{
+	return try_dma(e, read, peer->memory, peer->f->bars[2].start);
+}
+
+static void test_engines(void)
 {
 	source = locked_page();
 	target = locked_page();
-	for (int i = 0; i < n; i++) {
-		test_dma(&gpus[i], "ram", target, physical(target));
-		for (int peer = 0; peer < n; peer++)
-			if (peer != i)
-				test_dma(&gpus[i], gpus[peer].f->bdf, gpus[peer].memory, gpus[peer].f->bars[2].start);
+	for (const struct engine *e = engines; e < engines + engine_count; e++) {
+		print_outcome("dma", e, "ram", false, try_dma(e, false, target, physical(target)));
+		for (const struct engine *peer = engines; peer < engines + engine_count; peer++)
+			for (int read = 0; read < 2 && peer->memory && peer != e; read++)
+				print_outcome("dma", e, peer->f->bdf, read, try_peer(e, peer, read));
+	}
+}
+
+/* Print what has changed since the last time of how the VFs' copies to and from the GPUs travel. */
+static void watch_routes(void)
+{
+	static struct outcome last[FUNCTIONS_MAX][FUNCTIONS_MAX][2];
+	char up[64], kind[80];
+
+	for (int i = 0; i < engine_count; i++) {
+		for (int k = 0; k < engine_count * 2; k++) {
+			const struct engine *e = &engines[i], *peer = &engines[k / 2];
+			struct outcome now, *old = &last[i][k / 2][k % 2];
+
+			if (e->memory || !peer->memory)
+				continue;
+			now = try_peer(e, peer, k % 2);
+			if (now.same == old->same && now.word == old->word)
+				continue;
+			*old = now;
+			snprintf(kind, sizeof(kind), "route at=%s", word(up, "/proc", "uptime"));
+			print_outcome(kind, e, peer->f->bdf, k % 2, now);
+		}
 	}
 }
 
@@ -439,9 +525,6 @@ static void test_gpus(const struct gpu *gpus, int n)
 
 static void report_devices(void)
 {
-	struct gpu gpus[FUNCTIONS_MAX];
-	int n;
-
 	read_functions();
 	print_nodes();
 	for (int i = 0; i < function_count; i++)
@@ -449,10 +532,11 @@ static void report_devices(void)
 	for (int i = 0; i < function_count; i++)
 		print_bars(&functions[i]);
 	print_children(-1, "");
-	n = open_gpus(gpus);
-	for (int i = 0; i < n; i++)
-		print_gpu(&gpus[i]);
-	test_gpus(gpus, n);
+	open_engines();
+	for (int i = 0; i < engine_count; i++)
+		if (engines[i].memory)
+			print_gpu(&engines[i]);
+	test_engines();
 }
 
 static bool is_power_button(int fd)
@@ -473,8 +557,12 @@ static void wait_for_power_button(void)
 		die("no-input-device");
 	for (size_t i = 0; i < inputs.gl_pathc && n < 16; i++)
 		fds[n++] = (struct pollfd){ .fd = open(inputs.gl_pathv[i], O_RDONLY | O_CLOEXEC), .events = POLLIN };
+	read_functions();
+	open_engines();
+	source = locked_page();
 	for (;;) {
-		if (poll(fds, n, -1) < 0)
+		watch_routes();
+		if (poll(fds, n, WATCH_MS) < 0)
 			die("poll");
 		for (nfds_t i = 0; i < n; i++)
 			if (fds[i].revents && is_power_button(fds[i].fd))

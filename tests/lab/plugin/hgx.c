@@ -5,11 +5,11 @@
  *   hgx-gpu          a stand-in for an H100: settable ids, class, BARs and link; FLR, ATS, AER, MSI-X; a DMA engine
  *   hgx-switch-up    x3130-upstream with a settable link
  *   hgx-switch-down  xio3130-downstream with a settable link and ACS
- *   igb, igbvf       QEMU's SR-IOV NIC, given the ATS capability that RDMA NICs have
+ *   igb, igbvf       QEMU's SR-IOV NIC, given what RDMA NICs have: ATS, Relaxed Ordering, and the VFs a DMA engine
  *
  * Loaded with LD_PRELOAD into an unmodified qemu-system-x86_64: Debian builds QEMU with modules, so the program
- * exports its symbols, and a constructor may register types as the program's own files do. Nothing here routes:
- * QEMU delivers by address, so ACS and ATS bits are kept and shown, but do not steer a transaction.
+ * exports its symbols, and a constructor may register types as the program's own files do. The DMA engines (engine.h)
+ * send their requests by the ports' live ACS bits (route.h); whatever else moves in QEMU is delivered by address.
  */
 #include "qemu/osdep.h"
 
@@ -25,7 +25,25 @@
 #include "qemu/units.h"
 #include "qom/object.h"
 
+#include "engine.h"
+
 typedef void (*realize_fn)(PCIDevice *d, Error **errp);
+
+/* As after a reset (7.5.3.4): Relaxed Ordering on, reads of 512 bytes. */
+static void devctl_reset(PCIDevice *d)
+{
+	uint8_t *devctl = d->config + d->exp.exp_cap + PCI_EXP_DEVCTL;
+
+	pci_word_test_and_clear_mask(devctl, PCI_EXP_DEVCTL_READRQ);
+	pci_word_test_and_set_mask(devctl, PCI_EXP_DEVCTL_RELAX_EN | PCI_EXP_DEVCTL_READRQ_512B);
+}
+
+/* QEMU's pcie_cap_deverr_init leaves out what is not about errors. */
+static void devctl_init(PCIDevice *d)
+{
+	pci_word_test_and_set_mask(d->wmask + d->exp.exp_cap + PCI_EXP_DEVCTL, PCI_EXP_DEVCTL_RELAX_EN | PCI_EXP_DEVCTL_READRQ);
+	devctl_reset(d);
+}
 
 /* ---- hgx-gpu ------------------------------------------------------------------------------------------ */
 
@@ -35,7 +53,6 @@ OBJECT_DECLARE_SIMPLE_TYPE(HgxGpu, HGX_GPU)
 #define GPU_BAR_TYPE (PCI_BASE_ADDRESS_SPACE_MEMORY | PCI_BASE_ADDRESS_MEM_TYPE_64 | PCI_BASE_ADDRESS_MEM_PREFETCH)
 #define GPU_BOOT_0 0x180000a1		/* what PMC_BOOT_0 of a GH100 reads */
 #define GPU_VECTORS 4
-#define GPU_DMA_MAX (1 * MiB)
 
 /* Where the capabilities are in configuration space. */
 enum {
@@ -52,14 +69,8 @@ enum {
 	REG_BOOT_0 = 0x00,		/* read only */
 	REG_SCRATCH = 0x04,
 	REG_RESETS = 0x08,		/* read only: resets since power on, FLR included */
-	REG_DMA_SRC = 0x10,		/* bus address, 64 bit, also writable in halves */
-	REG_DMA_DST = 0x18,
-	REG_DMA_LEN = 0x20,
-	REG_DMA_GO = 0x24,		/* a write copies LEN bytes from SRC to DST, then raises vector 0 */
-	REG_DMA_STATUS = 0x28,		/* enum dma_status; reading it lowers INTx */
+	/* from 0x10 on: the DMA engine's; a copy raises vector 0, and reading its status lowers INTx */
 };
-
-enum dma_status { DMA_IDLE, DMA_DONE, DMA_FAILED };
 
 struct HgxGpu {
 	PCIDevice parent_obj;
@@ -76,8 +87,8 @@ struct HgxGpu {
 	bool flr, ats, aer;
 
 	/* registers */
-	uint64_t src, dst;
-	uint32_t len, status, scratch, resets;
+	uint32_t scratch, resets;
+	struct engine engine;
 };
 
 static uint64_t gpu_read(void *opaque, hwaddr reg, unsigned int size)
@@ -91,79 +102,27 @@ static uint64_t gpu_read(void *opaque, hwaddr reg, unsigned int size)
 		return g->scratch;
 	case REG_RESETS:
 		return g->resets;
-	case REG_DMA_SRC:
-		return g->src;
-	case REG_DMA_SRC + 4:
-		return g->src >> 32;
-	case REG_DMA_DST:
-		return g->dst;
-	case REG_DMA_DST + 4:
-		return g->dst >> 32;
-	case REG_DMA_LEN:
-		return g->len;
-	case REG_DMA_STATUS:
+	case ENGINE_STATUS:
 		pci_set_irq(PCI_DEVICE(g), 0);
-		return g->status;
+		/* fall through */
 	default:
-		return 0;
+		return engine_read(&g->engine, reg);
 	}
-}
-
-/* Copy through the device's own bus-master view: through the IOMMU, and into other devices' BARs. */
-static enum dma_status gpu_copy(HgxGpu *g)
-{
-	PCIDevice *d = PCI_DEVICE(g);
-	uint32_t len = MIN(g->len, GPU_DMA_MAX);
-	uint8_t buf[4096];
-
-	for (uint32_t done = 0; done < len; done += sizeof(buf)) {
-		uint32_t n = MIN(len - done, sizeof(buf));
-
-		if (pci_dma_read(d, g->src + done, buf, n) != MEMTX_OK ||
-		    pci_dma_write(d, g->dst + done, buf, n) != MEMTX_OK)
-			return DMA_FAILED;
-	}
-	return DMA_DONE;
-}
-
-static void gpu_dma(HgxGpu *g)
-{
-	PCIDevice *d = PCI_DEVICE(g);
-
-	g->status = gpu_copy(g);
-	if (msix_enabled(d))
-		msix_notify(d, 0);
-	else
-		pci_set_irq(d, 1);
 }
 
 static void gpu_write(void *opaque, hwaddr reg, uint64_t value, unsigned int size)
 {
 	HgxGpu *g = opaque;
+	PCIDevice *d = PCI_DEVICE(g);
 
-	switch (reg) {
-	case REG_SCRATCH:
+	if (reg == REG_SCRATCH)
 		g->scratch = value;
-		break;
-	case REG_DMA_SRC:
-		g->src = size == 8 ? value : deposit64(g->src, 0, 32, value);
-		break;
-	case REG_DMA_SRC + 4:
-		g->src = deposit64(g->src, 32, 32, value);
-		break;
-	case REG_DMA_DST:
-		g->dst = size == 8 ? value : deposit64(g->dst, 0, 32, value);
-		break;
-	case REG_DMA_DST + 4:
-		g->dst = deposit64(g->dst, 32, 32, value);
-		break;
-	case REG_DMA_LEN:
-		g->len = value;
-		break;
-	case REG_DMA_GO:
-		gpu_dma(g);
-		break;
-	}
+	if (!engine_write(&g->engine, reg, value, size))
+		return;
+	if (msix_enabled(d))
+		msix_notify(d, 0);
+	else
+		pci_set_irq(d, 1);
 }
 
 static const MemoryRegionOps gpu_ops = {
@@ -189,10 +148,8 @@ static void gpu_reset(DeviceState *dev)
 {
 	HgxGpu *g = HGX_GPU(dev);
 
-	g->src = 0;
-	g->dst = 0;
-	g->len = 0;
-	g->status = DMA_IDLE;
+	engine_reset(&g->engine);
+	devctl_reset(PCI_DEVICE(g));
 	g->scratch = 0;
 	g->resets++;
 }
@@ -260,6 +217,7 @@ static void gpu_realize(PCIDevice *d, Error **errp)
 {
 	HgxGpu *g = HGX_GPU(d);
 
+	g->engine.device = d;
 	gpu_identify(g);
 	if (!gpu_add_bars(g, errp))
 		return;
@@ -268,6 +226,7 @@ static void gpu_realize(PCIDevice *d, Error **errp)
 		return;
 	}
 	pcie_cap_deverr_init(d);
+	devctl_init(d);
 	if (g->flr)
 		pcie_cap_flr_init(d);
 	gpu_set_link(g);
@@ -311,29 +270,64 @@ static const Property gpu_properties[] = {
 	DEFINE_PROP_BOOL("aer", HgxGpu, aer, true),
 };
 
-/* ---- igb and igbvf: an ATS capability ------------------------------------------------------------------ */
+/* ---- igb and igbvf ------------------------------------------------------------------------------------------ */
 
 #define NIC_ECAP_ATS 0x1c0		/* free in igb (AER 0x100, ARI 0x150, SR-IOV 0x160) and in igbvf */
+#define VF_ENGINE_BAR 3			/* has 16 KiB: MSI-X table at 0, pending bits at 0x2000 */
+#define VF_ENGINE_AT 0x3000
+#define VF_ENGINE_SIZE 0x1000
+#define VF_ENGINE_ID 0x44584748		/* "HGXD" */
+
+/* Lives as long as QEMU does: a view of memory may outlive the VF that it shows. */
+struct vf_engine {
+	MemoryRegion regs;
+	struct engine engine;
+};
 
 static realize_fn stock_igb_realize, stock_igbvf_realize;
 
-static void realize_with_ats(PCIDevice *d, Error **errp, realize_fn stock)
+static uint64_t vf_read(void *opaque, hwaddr reg, unsigned int size)
 {
-	ERRP_GUARD();
-
-	stock(d, errp);
-	if (!*errp)
-		pcie_ats_init(d, NIC_ECAP_ATS, true);
+	return reg ? engine_read(opaque, reg) : VF_ENGINE_ID;
 }
+
+static void vf_write(void *opaque, hwaddr reg, uint64_t value, unsigned int size)
+{
+	engine_write(opaque, reg, value, size);
+}
+
+static const MemoryRegionOps vf_ops = {
+	.read = vf_read,
+	.write = vf_write,
+	.endianness = DEVICE_LITTLE_ENDIAN,
+	.valid = { .min_access_size = 4, .max_access_size = 8 },
+	.impl = { .min_access_size = 4, .max_access_size = 8 },
+};
 
 static void igb_realize(PCIDevice *d, Error **errp)
 {
-	realize_with_ats(d, errp, stock_igb_realize);
+	ERRP_GUARD();
+
+	stock_igb_realize(d, errp);
+	if (*errp)
+		return;
+	pcie_ats_init(d, NIC_ECAP_ATS, true);
+	devctl_init(d);
 }
 
 static void igbvf_realize(PCIDevice *d, Error **errp)
 {
-	realize_with_ats(d, errp, stock_igbvf_realize);
+	struct vf_engine *v;
+	ERRP_GUARD();
+
+	stock_igbvf_realize(d, errp);
+	if (*errp)
+		return;
+	pcie_ats_init(d, NIC_ECAP_ATS, true);
+	v = g_new0(struct vf_engine, 1);
+	v->engine.device = d;
+	memory_region_init_io(&v->regs, OBJECT(d), &vf_ops, &v->engine, "hgx-engine", VF_ENGINE_SIZE);
+	memory_region_add_subregion_overlap(d->io_regions[VF_ENGINE_BAR].memory, VF_ENGINE_AT, &v->regs, 1);
 }
 
 static void replace_realize(const char *type, realize_fn *stock, realize_fn ours)
@@ -401,6 +395,14 @@ static const TypeInfo gpu_info = {
 #define DOWN_ECAP_ACS 0x180
 
 static realize_fn stock_down_realize;
+static DeviceReset stock_down_reset;
+
+/* Of the port itself, as by a secondary bus reset at a port above: what was written is lost. */
+static void down_reset(DeviceState *dev)
+{
+	stock_down_reset(dev);
+	pcie_acs_reset(PCI_DEVICE(dev));
+}
 
 static void down_realize(PCIDevice *d, Error **errp)
 {
@@ -423,6 +425,8 @@ static void down_class_init(ObjectClass *oc, void *data)
 
 	stock_down_realize = k->realize;
 	k->realize = down_realize;
+	stock_down_reset = DEVICE_CLASS(oc)->legacy_reset;
+	device_class_set_legacy_reset(DEVICE_CLASS(oc), down_reset);
 	device_class_set_props(DEVICE_CLASS(oc), down_properties);
 }
 

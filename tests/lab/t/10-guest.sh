@@ -49,14 +49,15 @@ is "drivers while it runs; ATS on for GPUs and VF" "vfio-pci 8000 vfio-pci 8000 
 	done' | xargs)"
 matches "topo says who uses a GPU" '0000:83:00.0.*train' "$(l1 'COLUMNS=160 velactl topo')"
 
-wait_report "$console" 120
+wait_report "$console" 240
 matches "the report is whole" '^REPORT end' "$report"
 is "the guest sees two GPUs on node 1" 2 "$(facts dev id=10de:2330 class=030200 kind=endpoint numa=0 | wc -l)"
 is "GPUs and VF are under one switch" "3 1" \
 	"$(facts dev kind=endpoint 'id=(10de:2330|8086:10ca)' | field switch | grep -v '^-$' | sort | uniq -c | awk '{ n++; c += $1 } END { print c, n }')"
 is "every BAR of the GPUs has an address" 6 \
 	"$(facts dev id=10de:2330 | field bdf | while read -r bdf; do facts bar "bdf=$bdf" 'start=0x[1-9a-f][0-9a-f]*'; done | wc -l)"
-is "DMA: each GPU to memory and to the other GPU's BAR" 4 "$(facts dma status=ok | wc -l)"
+is "DMA: GPUs and VF to memory, to and from the GPUs" 11 "$(facts dma status=ok | wc -l)"
+is "the VF's way to and from each GPU is direct" 4 "$(facts dma route=direct rule=dt port=82:02.0 | wc -l)"
 is "no DMA went wrong" "" "$(facts dma status=bad)"
 is "the VF passes packets" "3 3" \
 	"$(facts net ping=192.168.77.1 | sed 's/.* sent=\([0-9]*\) received=\([0-9]*\).*/\1 \2/')"

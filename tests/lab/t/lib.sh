@@ -124,3 +124,19 @@ facts() { # KIND [KEY=VALUE]...: the lines of $report of that kind that have all
 field() { # KEY: the values of a field in the lines on standard input
 	sed -n "s/.* $1=\([^ ]*\).*/\1/p"
 }
+
+# How the copies of the guest with the console L1_FILE travel, of all its pairs: wait until that is WANTED, for at most
+# 20 s, and print it, such as "read ok direct dt 82:02.0; write ok direct dt 82:02.0".
+guest_routes() { # L1_FILE WANTED
+	l1 -t 60 "for _ in \$(seq 40); do
+		seen=\$(tr -d '\r' <'$1' | awk '/^REPORT route / { last[\$4 \$5 \$6] = \$6 \" \" \$7 \" \" \$8 \" \" \$9 \" \" \$10 }
+			END { for (i in last) print last[i] }' | sed 's/[a-z]*=//g' | sort -u | paste -sd ';' | sed 's/;/; /g')
+		[ \"\$seen\" = '$2' ] && break
+		sleep 0.5
+	done; echo \"\$seen\""
+}
+
+# The wanted text of guest_routes when reads and writes travel alike.
+both_ways() { # STATUS ROUTE RULE PORT
+	echo "read $*; write $*"
+}
