@@ -10,13 +10,14 @@ _velactl()
 	--with) mapfile -t COMPREPLY < <(compgen -W 'acs-plan' -- "$cur"); return ;;
 	--gdr) mapfile -t COMPREPLY < <(compgen -W 'required preferred off' -- "$cur"); return ;;
 	--max-path) mapfile -t COMPREPLY < <(compgen -W 'PIX PXB PHB NODE SYS' -- "$cur"); return ;;
+	--plan) mapfile -t COMPREPLY < <(compgen -W "$(velactl leases 2>/dev/null | awk 'NR > 1 && $1 ~ /^[0-9a-f]{16}$/ { print $1 }')" -- "$cur"); return ;;
 	--root | --host | --conf | --socket | --file | -f | --svg | --dot | --kernel | --initrd | --disk)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return ;;
 	esac
 	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
 		case $word in
-		topo | path | routes | acs | plan | create | list | show | nccl-topology | delete | op | host | watch | dump | help) verb=$word; break ;;
+		topo | path | routes | acs | plan | leases | release | create | list | show | nccl-topology | delete | op | host | watch | dump | help) verb=$word; break ;;
 		esac
 	done
 	if [[ $cur == -* ]]; then
@@ -28,9 +29,10 @@ _velactl()
 		return
 	fi
 	case $verb in
-	'' | help) word='topo path routes acs plan create list show nccl-topology delete op host watch dump help' ;;
+	'' | help) word='topo path routes acs plan leases release create list show nccl-topology delete op host watch dump help' ;;
 	op) word='show wait' ;;
 	acs) word='show plan' ;;
+	release) word=$(velactl leases 2>/dev/null | awk 'NR > 1 && $1 ~ /^[0-9a-f]{16}$/ { print $1 }') ;;
 	show | nccl-topology | delete) word=$(velactl list 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
 	dump) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
 	*) return ;;

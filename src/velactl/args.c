@@ -17,6 +17,7 @@ enum kind {
 	TEXT,    /* const char * at offset */
 	MAYBE,   /* the same; only --name=VALUE gives one, else it is "" */
 	SECONDS, /* uint64_t at offset */
+	COUNT,   /* the same, of no seconds */
 	FORMAT,  /* -o */
 	/* members of the request, by key */
 	NUMBER,
@@ -57,6 +58,9 @@ static const struct option options[] = {
 	{ "disk", 0, "PATH", STRING, CTL_REQUEST, 0, "boot", "disk", "disk image, a path on the host" },
 	{ "file", 'f', "FILE", TEXT, CTL_REQUEST, AT(file), NULL, NULL,
 	  "the request as JSON, - is stdin; no flags above then" },
+	{ "lease", 0, "SEC", SECONDS, CTL_PLAN, AT(lease), NULL, NULL, "hold the devices for so long, at most 300 s" },
+	{ "plan", 0, "ID", TEXT, CTL_CREATE, AT(plan), NULL, NULL, "the plan that this lease holds; no flags above then" },
+	{ "bundle", 0, "N", COUNT, CTL_CREATE, AT(bundle), NULL, NULL, "which of its bundles (default 0)" },
 	{ "xml", 0, NULL, FLAG, CTL_PLAN, AT(xml), NULL, NULL, "print only the domain XML" },
 	{ "nccl", 0, NULL, FLAG, CTL_PLAN, AT(nccl), NULL, NULL, "print only NCCL's topology file for the guest" },
 	{ "matrix", 'm', NULL, FLAG, CTL_TOPO, AT(matrix), NULL, NULL, "paths between GPUs, NICs and NVMe drives" },
@@ -174,8 +178,10 @@ static int set(struct ctl_args *a, const struct option *o, const char *text, str
 		*(const char **)at = text;
 		return 0;
 	case SECONDS:
+	case COUNT:
 		if (parse_uint(at, text, 10, UINT32_MAX) < 0)
-			return error_set(err, -EINVAL, "--%s: \"%.40s\" is not a number of seconds", o->name, text);
+			return error_set(err, -EINVAL, "--%s: \"%.40s\" is not a number%s", o->name, text,
+					 o->kind == SECONDS ? " of seconds" : "");
 		return 0;
 	case FORMAT:
 		if (strcmp(text, "json") != 0 && strcmp(text, "text") != 0)

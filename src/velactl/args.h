@@ -24,6 +24,7 @@ enum ctl_group {
 	CTL_ROUTES = 1 << 8,
 	CTL_DUMP = 1 << 9,
 	CTL_SHOW = 1 << 10,
+	CTL_CREATE = 1 << 11,
 };
 
 #define CTL_WORDS_MAX 8
@@ -35,6 +36,9 @@ struct ctl_args {
 	const char *root, *host, *conf, *socket, *file, *svg, *gpu, *with;
 	const char *dot; /* "": --dot without a FILE */
 	uint64_t    timeout; /* seconds */
+	uint64_t    lease;   /* seconds; 0: none */
+	const char *plan;    /* of a lease: its id */
+	uint64_t    bundle;
 	struct json_object *request; /* owned; what request flags were given; NULL: none */
 	uint64_t    seen;    /* bit i: option i of the table was given */
 };

@@ -44,6 +44,23 @@ static int parse_id(uint64_t *ret, const char *text, struct error *err)
 	return 0;
 }
 
+/* {"plan", "bundle", "name"}: everything else was said when the plan was made. */
+static int lease_body(json_object **ret, struct ctl *c, const char *name, struct error *err)
+{
+	struct json_out o = json_out_new();
+
+	if (c->args.file || c->args.request) {
+		json_object_put(o.obj);
+		return error_set(err, -EINVAL, "--plan and request flags or --file together; say one of them");
+	}
+	json_add_string(&o, "plan", c->args.plan);
+	json_add_uint(&o, "bundle", c->args.bundle);
+	if (name)
+		json_add_string(&o, "name", name);
+	*ret = json_finish(&o);
+	return *ret ? 0 : error_set(err, -ENOMEM, "no memory for the request");
+}
+
 enum ctl_exit ctl_create(struct ctl *c, char const *const *arg, size_t n)
 {
 	auto_(json_object_put) json_object *body = NULL;
@@ -52,10 +69,16 @@ enum ctl_exit ctl_create(struct ctl *c, char const *const *arg, size_t n)
 	struct plan_request req;
 	bool named;
 
-	if (ctl_request_read(&body, &req, &c->args, n ? arg[0] : NULL, &err) < 0)
-		return ctl_fail(c, &err);
-	named = *req.name;
-	plan_request_done(&req);
+	if (c->args.plan) {
+		if (lease_body(&body, c, n ? arg[0] : NULL, &err) < 0)
+			return ctl_fail(c, &err);
+		named = n;
+	} else {
+		if (ctl_request_read(&body, &req, &c->args, n ? arg[0] : NULL, &err) < 0)
+			return ctl_fail(c, &err);
+		named = *req.name;
+		plan_request_done(&req);
+	}
 	if (!named)
 		(void)error_set(&err, -EINVAL, "create: NAME is missing; usage: velactl create NAME [FLAGS | --file FILE]");
 	if (!named || ctl_remote(&op, c, "POST", "/v1/instances", body, &err) < 0)

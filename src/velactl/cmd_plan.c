@@ -4,6 +4,7 @@
 #include <json-c/json.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "plan/request.h"
 #include "velactl/bundle.h"
@@ -25,6 +26,32 @@ static void write_summary(struct ctl_out *out, json_object *bundle)
 	sbuf_add(&out->text, "\n");
 }
 
+static void write_lease(struct ctl_out *out, json_object *lease)
+{
+	const char *id = ctl_doc_text(lease, "id");
+
+	if (lease)
+		sbuf_addf(&out->text, "\nheld until %.40s: velactl create NAME --plan %.40s, or velactl release %.40s\n",
+			  ctl_doc_text(lease, "expires"), id, id);
+}
+
+/* Only velad can hold devices. */
+static int add_seconds(struct ctl *c, json_object *body, struct error *err)
+{
+	json_object *n;
+
+	if (!c->args.lease)
+		return 0;
+	if (c->args.root || c->args.host)
+		return error_set(err, -EINVAL, "--lease asks velad to hold devices and cannot work with --%s",
+				 c->args.root ? "root" : "host");
+	n = json_object_new_uint64(c->args.lease);
+	if (n && json_object_object_add(body, "lease_seconds", n) == 0)
+		return 0;
+	json_object_put(n);
+	return error_set(err, -ENOMEM, "no memory for the request");
+}
+
 static int write_plan(struct ctl *c, json_object *plan, struct error *err)
 {
 	json_object *steps = ctl_doc_list(plan, "steps");
@@ -43,7 +70,9 @@ static int write_plan(struct ctl *c, json_object *plan, struct error *err)
 	if (r < 0)
 		return r;
 	sbuf_add(&c->out.text, "\n");
-	return ctl_steps_write(&c->out, steps, err);
+	r = ctl_steps_write(&c->out, steps, err);
+	write_lease(&c->out, ctl_doc_get(plan, "lease"));
+	return r;
 }
 
 static int write_xml(struct ctl *c, json_object *plan, const char *key, const char *what, struct error *err)
@@ -70,7 +99,9 @@ enum ctl_exit ctl_plan(struct ctl *c, char const *const *arg, size_t n)
 
 	if (ctl_request_read(&body, &req, &c->args, n ? arg[0] : NULL, &err) < 0)
 		return ctl_fail(c, &err);
-	r = ctl_source_plan(&plan, c, &req, body, &err);
+	r = add_seconds(c, body, &err);
+	if (r == 0)
+		r = ctl_source_plan(&plan, c, &req, body, &err);
 	plan_request_done(&req);
 	if (r < 0)
 		return ctl_fail(c, &err);

@@ -62,6 +62,8 @@ enum ctl_exit ctl_show_function(struct ctl *c, struct bdf bdf);
 enum ctl_exit ctl_delete(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_op_show(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_op_wait(struct ctl *c, char const *const *arg, size_t n);
+enum ctl_exit ctl_leases(struct ctl *c, char const *const *arg, size_t n);
+enum ctl_exit ctl_release(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_dump(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_watch(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_host(struct ctl *c, char const *const *arg, size_t n);

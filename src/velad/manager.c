@@ -168,6 +168,7 @@ struct manager *manager_free(struct manager *m)
 	if (m->changed_fd >= 0)
 		(void)close(m->changed_fd);
 	sd_event_unref(m->event);
+	leases_done(&m->leases);
 	conf_done(&m->conf);
 	free(m);
 	return NULL;

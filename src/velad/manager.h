@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/conf.h"
 #include "host/kind.h"
+#include "velad/lease.h"
 
 struct act_machine;
 struct api_server;
@@ -34,6 +35,7 @@ struct manager {
 	struct act_machine  *machine;   /* owned */
 	struct inst_manager *instances; /* owned */
 	struct current      *now;       /* owned: the topology */
+	struct leases        leases;
 	int                  changed_fd;   /* eventfd, owned: a worker changed the machine */
 	sd_event_source     *changed;      /* owned */
 	struct api_server   *server;    /* owned */

@@ -12,7 +12,6 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "guest/guest.h"
-#include "host/change.h"
 #include "host/inventory.h"
 #include "instance/instance.h"
 #include "plan/acs.h"
@@ -22,8 +21,7 @@
 #include "topo/topo.h"
 #include "velad/current.h"
 #include "velad/manager.h"
-
-#define PLAN_TRIES 4
+#include "velad/plans.h"
 
 static const char openapi[] =
 #include "openapi.inc"
@@ -62,7 +60,7 @@ static int add_owners(struct manager *m, json_object *doc, struct error *err)
 	struct plan_taken *taken = NULL;
 	struct arena arena = { 0 };
 	size_t n = 0;
-	int r = owner ? inst_taken(m->instances, &taken, &n, &arena, err) : error_set(err, -ENOMEM, "no memory for the answer");
+	int r = owner ? plans_taken(m, &taken, &n, &arena, err) : error_set(err, -ENOMEM, "no memory for the answer");
 
 	for (size_t k = 0; r == 0 && k < n; k++) {
 		uint32_t at = topo_find(current_topo(m->now), taken[k].bdf);
@@ -160,110 +158,6 @@ static int get_changes(void *self, const struct api_request *req, struct api_res
 	return current_changes(m->now, &res->body, since, err);
 }
 
-/* ---- plans ------------------------------------------------------------------------------------------ */
-
-static int read_request(struct plan_request *ret, const struct api_request *req, struct error *err)
-{
-	auto_(json_object_put) json_object *o = NULL;
-	int r = json_parse(&o, req->body, req->body_len, JSON_BYTES_MAX, err);
-
-	return r < 0 ? r : plan_request_read(ret, o, err);
-}
-
-static int plan_now(struct manager *m, struct plan **ret, const struct plan_request *request, struct error *err)
-{
-	struct plan_input in = {
-		.topo = current_topo(m->now),
-		.request = request,
-		.policy = { .vfs_per_pf = (uint16_t)m->conf.vfs_per_pf, .memory_reserve = m->conf.memory_reserve },
-	};
-	struct plan_taken *taken = NULL;
-	struct arena arena = { 0 };
-	struct plan_acs_held *held = NULL;
-	int r = inst_taken(m->instances, &taken, &in.ntaken, &arena, err);
-
-	if (r == 0)
-		r = inst_acs_held(m->instances, &held, &in.nheld, &arena, err);
-	in.taken = taken;
-	in.held = held;
-	if (r == 0)
-		r = plan_make(ret, &in, err);
-	arena_done(&arena);
-	return r;
-}
-
-/* All that a plan stands on: its devices, their PFs, the ports above. One that does not fit stands on everything. */
-static void basis(struct host_changes *which, const struct topo *t, const struct plan *plan)
-{
-	struct bdf at[PLAN_GPUS_MAX + 2 * PLAN_VFS_MAX];
-	size_t n = 0;
-
-	which->lost = !plan->fits;
-	for (size_t i = 0; i < plan->ngpus; i++)
-		at[n++] = plan->gpu[i];
-	for (size_t i = 0; i < plan->nvfs; i++) {
-		at[n++] = plan->vf[i].bdf;
-		at[n++] = plan->vf[i].pf;
-	}
-	for (size_t i = 0; i < plan->ncompanions; i++)
-		host_changes_add(which, plan->companion[i].bdf, HOST_CHANGE_ANEW);
-	for (size_t i = 0; i < n; i++) {
-		uint32_t up = topo_find(t, at[i]); /* a VF that is not there yet has none */
-
-		for (; up != TOPO_NONE; up = topo_at(t, up)->parent)
-			host_changes_add(which, topo_at(t, up)->fn->bdf, HOST_CHANGE_ANEW);
-	}
-}
-
-/* A plan is made from what was heard of, so what it stands on is read before it is believed: an event that did not
- * come, or never does (a write to driver_override or ACS), makes no wrong plan. */
-static int make_plan(struct manager *m, struct plan **ret, const struct plan_request *request, struct error *err)
-{
-	for (unsigned tries = 0; tries < PLAN_TRIES; tries++) {
-		auto_(plan_free) struct plan *plan = NULL;
-		struct host_changes which = { 0 };
-		int r = plan_now(m, &plan, request, err);
-
-		if (r < 0)
-			return r;
-		basis(&which, current_topo(m->now), plan);
-		r = current_verify(m->now, &which, err);
-		host_changes_done(&which);
-		if (r == 0)
-			*ret = steal(plan);
-		if (r <= 0)
-			return r;
-	}
-	return error_set(err, -ESTALE, "the machine changed %d times while this was planned; try again when it is quiet",
-			 PLAN_TRIES);
-}
-
-static int dry_run(struct manager *m, const struct plan_request *request, struct api_response *res, struct error *err)
-{
-	auto_(plan_free) struct plan *plan = NULL;
-	const char *type = *m->domain_type ? m->domain_type : NULL; /* a dry run does not wait for libvirt */
-	int r = make_plan(m, &plan, request, err);
-
-	if (r == 0 && plan->fits)
-		r = guest_plan_xml(plan, request, current_topo(m->now), type, NULL, m->conf.console_dir, err);
-	return r < 0 ? r : answer(res, plan_json(plan), err);
-}
-
-static int post_plans(void *self, const struct api_request *req, struct api_response *res, struct error *err)
-{
-	struct manager *m = self;
-	struct plan_request request;
-	int r = read_request(&request, req, err);
-
-	if (r < 0)
-		return r;
-	r = current_catch_up(m->now, CURRENT_PLAN, err);
-	if (r == 0)
-		r = dry_run(m, &request, res, err);
-	plan_request_done(&request);
-	return r;
-}
-
 /* ---- instances -------------------------------------------------------------------------------------- */
 
 static int refuse(const struct plan *plan, struct api_response *res, struct error *err)
@@ -295,24 +189,35 @@ static int check_name(struct manager *m, const char *name, struct error *err)
 	return error_set(err, -EEXIST, "there is an instance %s already; choose another name, or delete it first", name);
 }
 
-static int create(struct manager *m, const struct plan_request *request, struct api_response *res, struct error *err)
+static int plan_instance(struct manager *m, struct plan **ret, const struct plan_request *request, const struct lease *lease,
+			 size_t bundle, struct api_response *res, struct error *err)
 {
 	auto_(plan_free) struct plan *plan = NULL;
-	char uuid[SD_ID128_UUID_STRING_MAX];
-	sd_id128_t id;
-	uint64_t op;
 	int r;
 
 	if (!*request->name)
 		return error_set(err, -EINVAL, "request lacks the key \"name\"");
 	r = check_name(m, request->name, err);
 	if (r == 0)
-		r = make_plan(m, &plan, request, err);
-	if (r < 0)
-		return r;
-	if (!plan->fits)
-		return refuse(plan, res, err);
-	r = manager_libvirt(m, err);
+		r = lease ? plans_renew(m, &plan, request, lease, bundle, res, err) : plans_make(m, &plan, request, NULL, 0, err);
+	if (r == 0 && !plan->fits)
+		r = refuse(plan, res, err);
+	if (r == 0)
+		*ret = steal(plan);
+	return r;
+}
+
+static int create(struct manager *m, const struct plan_request *request, struct lease *lease, size_t bundle,
+		  struct api_response *res, struct error *err)
+{
+	auto_(plan_free) struct plan *plan = NULL;
+	char uuid[SD_ID128_UUID_STRING_MAX];
+	sd_id128_t id;
+	uint64_t op;
+	int r = plan_instance(m, &plan, request, lease, bundle, res, err);
+
+	if (r == 0)
+		r = manager_libvirt(m, err);
 	if (r < 0)
 		return r;
 	r = sd_id128_randomize(&id);
@@ -322,6 +227,8 @@ static int create(struct manager *m, const struct plan_request *request, struct 
 			   m->conf.console_dir, err);
 	if (r == 0)
 		r = inst_create(m->instances, &op, request, plan, uuid, err);
+	if (r == 0 && lease)
+		plans_used(m, lease, bundle);
 	return r < 0 ? r : answer_operation(m, res, op, err);
 }
 
@@ -329,13 +236,15 @@ static int post_instances(void *self, const struct api_request *req, struct api_
 {
 	struct manager *m = self;
 	struct plan_request request;
-	int r = read_request(&request, req, err);
+	struct lease *lease = NULL;
+	size_t bundle = 0;
+	int r = plans_read(m, &request, &lease, &bundle, req, err);
 
 	if (r < 0)
 		return r;
 	r = current_catch_up(m->now, CURRENT_PLAN, err);
 	if (r == 0)
-		r = create(m, &request, res, err);
+		r = create(m, &request, lease, bundle, res, err);
 	plan_request_done(&request);
 	return r;
 }
@@ -390,7 +299,10 @@ const struct api_route velad_routes[] = {
 	{ "GET", "/v1/routes/{functions}", get_route },
 	{ "GET", "/v1/acs", get_acs },
 	{ "GET", "/v1/changes/{since}", get_changes },
-	{ "POST", "/v1/plans", post_plans },
+	{ "POST", "/v1/plans", plans_post },
+	{ "GET", "/v1/plans", plans_list },
+	{ "GET", "/v1/plans/{id}", plans_get },
+	{ "DELETE", "/v1/plans/{id}", plans_delete },
 	{ "POST", "/v1/instances", post_instances },
 	{ "GET", "/v1/instances", get_instances },
 	{ "GET", "/v1/instances/{name}", get_instance },

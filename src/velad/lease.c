@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "velad/lease.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-id128.h>
+#include <time.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "plan/plan.h"
+
+#define USEC 1000000
+
+static struct lease *lease_free(struct lease *lease)
+{
+	if (!lease)
+		return NULL;
+	for (size_t i = 0; i < lease->n; i++) {
+		json_object_put(lease->bundle[i].request);
+		plan_free(lease->bundle[i].plan);
+	}
+	free(lease);
+	return NULL;
+}
+AUTO_DEFINE(struct lease *, lease_free);
+
+void leases_drop(struct leases *l, struct lease *lease)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n; i++)
+		if (l->at[i] != lease)
+			l->at[n++] = l->at[i];
+	l->n = n;
+	lease_free(lease);
+}
+
+/* keep: one that the caller is at work with */
+static void expire(struct leases *l, uint64_t now, const struct lease *keep)
+{
+	for (size_t i = l->n; i > 0; i--)
+		if (l->at[i - 1]->until <= now && l->at[i - 1] != keep)
+			leases_drop(l, l->at[i - 1]);
+}
+
+void leases_done(struct leases *l)
+{
+	expire(l, UINT64_MAX, NULL);
+}
+
+int leases_room(struct leases *l, uid_t uid, uint64_t now, struct error *err)
+{
+	size_t own = 0;
+
+	if (uid == (uid_t)-1)
+		return error_set(err, -EPERM, "a lease has an owner, and who asks for this one is not known");
+	expire(l, now, NULL);
+	for (size_t i = 0; i < l->n; i++)
+		own += l->at[i]->uid == uid;
+	if (own >= LEASES_UID_MAX)
+		return error_set(err, -EBUSY, "uid %u has %d leases already; use or release one (velactl leases), or wait until one ends",
+				 (unsigned)uid, LEASES_UID_MAX);
+	if (l->n == LEASES_MAX)
+		return error_set(err, -EBUSY, "this host has %d leases already; try again when one has ended", LEASES_MAX);
+	return 0;
+}
+
+static int name(struct lease *lease, struct error *err)
+{
+	sd_id128_t id;
+	int r = sd_id128_randomize(&id);
+
+	if (r < 0)
+		return error_set(err, r, "cannot make a random number: %s", strerror(-r));
+	for (size_t i = 0; i < 8; i++)
+		(void)snprintf(lease->id + 2 * i, 3, "%02x", id.bytes[i]);
+	return 0;
+}
+
+int leases_add(struct leases *l, struct lease **ret, uid_t uid, uint64_t now, unsigned seconds,
+	       struct lease_bundle *bundle, size_t n, struct error *err)
+{
+	auto_(lease_free) struct lease *lease = calloc(1, sizeof(*lease));
+	int r = lease ? leases_room(l, uid, now, err) : error_set(err, -ENOMEM, "no memory for a lease");
+
+	if (r == 0)
+		r = name(lease, err);
+	if (r < 0)
+		return r;
+	lease->uid = uid;
+	lease->seconds = seconds;
+	lease->until = now + (uint64_t)seconds * USEC;
+	lease->expires = (int64_t)time(NULL) + seconds;
+	for (size_t i = 0; i < n; i++)
+		lease->bundle[lease->n++] = (struct lease_bundle){ .request = steal(bundle[i].request), .plan = steal(bundle[i].plan) };
+	*ret = l->at[l->n++] = lease;
+	lease = NULL;
+	return 0;
+}
+
+int leases_find(struct leases *l, struct lease **ret, const char *id, uid_t uid, uint64_t now, struct error *err)
+{
+	expire(l, now, NULL);
+	for (size_t i = 0; i < l->n; i++)
+		if (strcmp(l->at[i]->id, id) == 0 && (uid == 0 || l->at[i]->uid == uid)) {
+			*ret = l->at[i];
+			return 0;
+		}
+	return error_set(err, -ENOENT, "there is no lease %.40s of yours: it has ended, was used or released; plan again", id);
+}
+
+void leases_use(struct leases *l, struct lease *lease, size_t bundle)
+{
+	bool left = false;
+
+	lease->bundle[bundle].plan = plan_free(lease->bundle[bundle].plan);
+	for (size_t i = 0; i < lease->n; i++)
+		left = left || lease->bundle[i].plan;
+	if (!left)
+		leases_drop(l, lease);
+}
+
+static size_t devices(const struct plan *p)
+{
+	return p ? p->ngpus + p->nvfs + p->ncompanions : 0;
+}
+
+static void take(struct plan_taken *taken, size_t *n, const struct plan *p, const char *owner)
+{
+	for (size_t i = 0; p && i < p->ngpus; i++)
+		taken[(*n)++] = (struct plan_taken){ .bdf = p->gpu[i], .owner = owner };
+	for (size_t i = 0; p && i < p->nvfs; i++)
+		taken[(*n)++] = (struct plan_taken){ .bdf = p->vf[i].bdf, .owner = owner };
+	for (size_t i = 0; p && i < p->ncompanions; i++)
+		taken[(*n)++] = (struct plan_taken){ .bdf = p->companion[i].bdf, .owner = owner };
+}
+
+int leases_taken(struct leases *l, uint64_t now, const struct lease *except, size_t bundle, struct plan_taken **taken, size_t *n,
+		 struct arena *arena, struct error *err)
+{
+	struct plan_taken *all;
+	size_t more = 0;
+
+	expire(l, now, except);
+	for (size_t i = 0; i < l->n; i++)
+		for (size_t b = 0; b < l->at[i]->n; b++)
+			more += devices(l->at[i]->bundle[b].plan);
+	all = arena_array(arena, *n + more, sizeof(*all));
+	if (!all)
+		return error_set(err, -ENOMEM, "no memory for the leases");
+	if (*n)
+		memcpy(all, *taken, *n * sizeof(*all));
+	for (size_t i = 0; i < l->n; i++) {
+		const char *owner = arena_printf(arena, "lease %s", l->at[i]->id);
+
+		if (!owner)
+			return error_set(err, -ENOMEM, "no memory for the leases");
+		for (size_t b = 0; b < l->at[i]->n; b++)
+			if (l->at[i] != except || b != bundle)
+				take(all, n, l->at[i]->bundle[b].plan, owner);
+	}
+	*taken = all;
+	return 0;
+}
+
+json_object *lease_json(const struct lease *lease)
+{
+	json_object *list = json_object_new_array();
+	struct json_out o = json_out_new();
+
+	json_add_string(&o, "id", lease->id);
+	json_add_uint(&o, "uid", lease->uid);
+	json_add_time(&o, "expires", lease->expires);
+	json_add_uint(&o, "seconds", lease->seconds);
+	for (size_t i = 0; i < lease->n; i++) {
+		const struct plan *p = lease->bundle[i].plan;
+		json_object *gpus = json_object_new_array(), *vfs = json_object_new_array();
+		struct json_out b = json_out_new();
+		char text[BDF_TEXT_MAX];
+
+		for (size_t g = 0; p && g < p->ngpus; g++)
+			json_append(&b, gpus, json_object_new_string(bdf_text(text, p->gpu[g])));
+		for (size_t v = 0; p && v < p->nvfs; v++)
+			json_append(&b, vfs, json_object_new_string(bdf_text(text, p->vf[v].bdf)));
+		json_add(&b, "gpus", gpus);
+		json_add(&b, "vfs", vfs);
+		json_add_bool(&b, "used", !p);
+		json_append_out(&o, list, &b);
+	}
+	json_add(&o, "bundles", list);
+	return json_finish(&o);
+}
+
+json_object *leases_json(struct leases *l, uid_t uid, uint64_t now)
+{
+	json_object *list = json_object_new_array();
+	struct json_out o = json_out_new();
+
+	expire(l, now, NULL);
+	for (size_t i = 0; i < l->n; i++)
+		if (uid == 0 || l->at[i]->uid == uid)
+			json_append(&o, list, lease_json(l->at[i]));
+	json_add(&o, "leases", list);
+	return json_finish(&o);
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "velad/plans.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "guest/guest.h"
+#include "host/change.h"
+#include "host/inventory.h"
+#include "instance/instance.h"
+#include "plan/plan.h"
+#include "velad/current.h"
+#include "velad/lease.h"
+#include "velad/manager.h"
+
+#define PLAN_TRIES 4
+
+static uint64_t now_usec(void)
+{
+	struct timespec t = { 0 };
+
+	(void)clock_gettime(CLOCK_BOOTTIME, &t); /* leases end while the host sleeps, too */
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* ---- a plan of now ---------------------------------------------------------------------------------- */
+
+static int taken_but(struct manager *m, const struct lease *except, size_t bundle, struct plan_taken **ret, size_t *n,
+		     struct arena *arena, struct error *err)
+{
+	int r = inst_taken(m->instances, ret, n, arena, err);
+
+	return r < 0 ? r : leases_taken(&m->leases, now_usec(), except, bundle, ret, n, arena, err);
+}
+
+int plans_taken(struct manager *m, struct plan_taken **ret, size_t *n, struct arena *arena, struct error *err)
+{
+	return taken_but(m, NULL, 0, ret, n, arena, err);
+}
+
+static int plan_now(struct manager *m, struct plan **ret, const struct plan_request *request, const struct lease *except,
+		    size_t bundle, struct error *err)
+{
+	struct plan_input in = {
+		.topo = current_topo(m->now),
+		.request = request,
+		.policy = { .vfs_per_pf = (uint16_t)m->conf.vfs_per_pf, .memory_reserve = m->conf.memory_reserve },
+	};
+	struct plan_taken *taken = NULL;
+	struct arena arena = { 0 };
+	struct plan_acs_held *held = NULL;
+	int r = taken_but(m, except, bundle, &taken, &in.ntaken, &arena, err);
+
+	if (r == 0)
+		r = inst_acs_held(m->instances, &held, &in.nheld, &arena, err);
+	in.taken = taken;
+	in.held = held;
+	if (r == 0)
+		r = plan_make(ret, &in, err);
+	arena_done(&arena);
+	return r;
+}
+
+/* All that a plan stands on: its devices, their PFs, the ports above. One that does not fit stands on everything. */
+static void basis(struct host_changes *which, const struct topo *t, const struct plan *plan)
+{
+	struct bdf at[PLAN_GPUS_MAX + 2 * PLAN_VFS_MAX];
+	size_t n = 0;
+
+	which->lost = !plan->fits;
+	for (size_t i = 0; i < plan->ngpus; i++)
+		at[n++] = plan->gpu[i];
+	for (size_t i = 0; i < plan->nvfs; i++) {
+		at[n++] = plan->vf[i].bdf;
+		at[n++] = plan->vf[i].pf;
+	}
+	for (size_t i = 0; i < plan->ncompanions; i++)
+		host_changes_add(which, plan->companion[i].bdf, HOST_CHANGE_ANEW);
+	for (size_t i = 0; i < n; i++) {
+		uint32_t up = topo_find(t, at[i]); /* a VF that is not there yet has none */
+
+		for (; up != TOPO_NONE; up = topo_at(t, up)->parent)
+			host_changes_add(which, topo_at(t, up)->fn->bdf, HOST_CHANGE_ANEW);
+	}
+}
+
+/* A plan is made from what was heard of, so what it stands on is read before it is believed: an event that did not
+ * come, or never does (a write to driver_override or ACS), makes no wrong plan. */
+int plans_make(struct manager *m, struct plan **ret, const struct plan_request *request, const struct lease *except,
+	       size_t bundle, struct error *err)
+{
+	for (unsigned tries = 0; tries < PLAN_TRIES; tries++) {
+		auto_(plan_free) struct plan *plan = NULL;
+		struct host_changes which = { 0 };
+		int r = plan_now(m, &plan, request, except, bundle, err);
+
+		if (r < 0)
+			return r;
+		basis(&which, current_topo(m->now), plan);
+		r = current_verify(m->now, &which, err);
+		host_changes_done(&which);
+		if (r == 0)
+			*ret = steal(plan);
+		if (r <= 0)
+			return r;
+	}
+	return error_set(err, -ESTALE, "the machine changed %d times while this was planned; try again when it is quiet",
+			 PLAN_TRIES);
+}
+
+/* ---- bodies ----------------------------------------------------------------------------------------- */
+
+static int read_body(json_object **ret, const struct api_request *req, struct error *err)
+{
+	int r = json_parse(ret, req->body, req->body_len, JSON_BYTES_MAX, err);
+
+	if (r == 0 && !json_object_is_type(*ret, json_type_object))
+		return error_set(err, -EINVAL, "request must be an object");
+	return r;
+}
+
+/* A whole number of the body that is no part of the request; it is taken out. */
+static int take_number(uint64_t *ret, json_object *body, const char *key, uint64_t max, struct error *err)
+{
+	json_object *v;
+	int64_t n;
+
+	if (!json_object_object_get_ex(body, key, &v))
+		return 0;
+	n = json_object_is_type(v, json_type_int) ? json_object_get_int64(v) : -1;
+	if (n < 0 || (uint64_t)n > max)
+		return error_set(err, -EINVAL, "request.%s must be a whole number, 0 to %llu", key, (unsigned long long)max);
+	*ret = (uint64_t)n;
+	json_object_object_del(body, key);
+	return 0;
+}
+
+/* ---- leases ----------------------------------------------------------------------------------------- */
+
+/* The request that a lease was made for, with the name and boot of the body. */
+static int merge(json_object **ret, const struct lease_bundle *b, json_object *body, struct error *err)
+{
+	auto_(json_object_put) json_object *o = NULL;
+
+	json_object_object_foreach(body, key, value) {
+		(void)value;
+		if (strcmp(key, "name") != 0 && strcmp(key, "boot") != 0)
+			return error_set(err, -EINVAL, "request.%.40s is what the plan has decided; with plan only name, boot and "
+					 "bundle can be said", key);
+	}
+	if (json_object_deep_copy(b->request, &o, NULL) < 0)
+		return error_set(err, -ENOMEM, "no memory for the request");
+	json_object_object_foreach(body, other, given)
+		if (json_object_object_add(o, other, json_object_get(given)) < 0)
+			return error_set(err, -ENOMEM, "no memory for the request");
+	*ret = steal(o);
+	return 0;
+}
+
+static int find_bundle(struct manager *m, struct lease **lease, size_t *bundle, json_object *body, const char *id, uid_t uid,
+		       struct error *err)
+{
+	uint64_t which = 0;
+	int r = leases_find(&m->leases, lease, id, uid, now_usec(), err);
+
+	if (r == 0)
+		r = take_number(&which, body, "bundle", LEASE_BUNDLES_MAX - 1, err);
+	if (r == 0 && which >= (*lease)->n)
+		r = error_set(err, -EINVAL, "request.bundle is %llu; lease %s has the bundles 0 to %zu", (unsigned long long)which, id,
+			      (*lease)->n - 1);
+	if (r == 0 && !(*lease)->bundle[which].plan)
+		r = error_set(err, -EBUSY, "bundle %llu of lease %s was used already", (unsigned long long)which, id);
+	*bundle = which;
+	return r;
+}
+
+int plans_read(struct manager *m, struct plan_request *ret, struct lease **lease, size_t *bundle, const struct api_request *req,
+	       struct error *err)
+{
+	auto_(json_object_put) json_object *body = NULL;
+	auto_(json_object_put) json_object *id = NULL;
+	auto_(json_object_put) json_object *merged = NULL;
+	struct lease *l = NULL;
+	int r = read_body(&body, req, err);
+
+	*lease = NULL;
+	if (r < 0)
+		return r;
+	id = json_object_get(json_object_object_get(body, "plan"));
+	if (!json_object_object_get_ex(body, "plan", NULL))
+		return plan_request_read(ret, body, err);
+	if (!json_object_is_type(id, json_type_string))
+		return error_set(err, -EINVAL, "request.plan must be the id of a lease, a string");
+	json_object_object_del(body, "plan");
+	r = find_bundle(m, &l, bundle, body, json_object_get_string(id), req->uid, err);
+	if (r == 0)
+		r = merge(&merged, &l->bundle[*bundle], body, err);
+	if (r == 0)
+		r = plan_request_read(ret, merged, err);
+	if (r == 0)
+		*lease = l;
+	return r;
+}
+
+static bool same_bundle(const struct plan *a, const struct plan *b)
+{
+	bool same = a->ngpus == b->ngpus && a->nvfs == b->nvfs && a->ncompanions == b->ncompanions && a->ncells == b->ncells;
+
+	for (size_t i = 0; same && i < a->ngpus; i++)
+		same = bdf_eq(a->gpu[i], b->gpu[i]);
+	for (size_t i = 0; same && i < a->nvfs; i++)
+		same = bdf_eq(a->vf[i].bdf, b->vf[i].bdf) && bdf_eq(a->vf[i].gpu, b->vf[i].gpu) && a->vf[i].path == b->vf[i].path;
+	for (size_t i = 0; same && i < a->ncompanions; i++)
+		same = bdf_eq(a->companion[i].bdf, b->companion[i].bdf);
+	for (size_t i = 0; same && i < a->ncells; i++)
+		same = a->cell[i].host_node == b->cell[i].host_node && a->cell[i].memory == b->cell[i].memory &&
+		       a->cell[i].vcpus == b->cell[i].vcpus;
+	return same;
+}
+
+/* What is free now may be better than the lease: its devices are required, so that they are chosen again. */
+static void require(struct plan_request *r, const struct plan *p)
+{
+	r->nrequire = 0;
+	for (size_t i = 0; i < p->ngpus && r->nrequire < PLAN_LIST_MAX; i++)
+		r->require[r->nrequire++] = p->gpu[i];
+	for (size_t i = 0; i < p->nvfs && r->nrequire < PLAN_LIST_MAX; i++)
+		r->require[r->nrequire++] = p->vf[i].bdf;
+}
+
+int plans_renew(struct manager *m, struct plan **ret, const struct plan_request *request, const struct lease *lease,
+		size_t bundle, struct api_response *res, struct error *err)
+{
+	const struct plan *old = lease->bundle[bundle].plan;
+	auto_(plan_free) struct plan *plan = NULL;
+	struct plan_request again = *request; /* its strings stay the request's */
+	int r;
+
+	require(&again, old);
+	r = plans_make(m, &plan, &again, lease, bundle, err);
+	if (r < 0)
+		return r;
+	if (!plan->fits || !same_bundle(old, plan)) {
+		res->reasons = plan_reasons_json(plan->reason, plan->nreasons);
+		return error_set(err, -ESTALE, "lease %s: the machine changed since generation %llu, and the plan cannot be had as it was; "
+				 "release it and plan again", lease->id, (unsigned long long)old->generation);
+	}
+	*ret = steal(plan);
+	return 0;
+}
+
+void plans_used(struct manager *m, struct lease *lease, size_t bundle)
+{
+	leases_use(&m->leases, lease, bundle);
+}
+
+/* ---- the handlers ----------------------------------------------------------------------------------- */
+
+/* A dry run does not wait for libvirt. */
+static int add_xml(struct manager *m, struct plan *plan, const struct plan_request *request, struct error *err)
+{
+	const char *type = *m->domain_type ? m->domain_type : NULL;
+
+	return plan->fits ? guest_plan_xml(plan, request, current_topo(m->now), type, NULL, m->conf.console_dir, err) : 0;
+}
+
+/* The plan is held, and says so. */
+static int hold(struct manager *m, struct api_response *res, struct lease_bundle *bundle, size_t n, unsigned seconds, uid_t uid,
+		struct error *err)
+{
+	struct json_out o = { .obj = res->body };
+	struct lease *lease = NULL;
+	int r = leases_add(&m->leases, &lease, uid, now_usec(), seconds, bundle, n, err);
+
+	if (r < 0)
+		return r;
+	json_add_made(&o, "lease", lease_json(lease));
+	if (o.failed) {
+		leases_drop(&m->leases, lease);
+		return error_set(err, -ENOMEM, "no memory for the answer");
+	}
+	res->status = 201;
+	(void)snprintf(res->location, sizeof(res->location), "/v1/plans/%s", lease->id);
+	return 0;
+}
+
+static int plan_one(struct manager *m, struct plan_request *request, unsigned seconds, const struct api_request *req,
+		    struct api_response *res, struct error *err)
+{
+	struct lease_bundle bundle = { 0 };
+	auto_(plan_free) struct plan *plan = NULL;
+	int r = plans_make(m, &plan, request, NULL, 0, err);
+
+	if (r == 0)
+		r = add_xml(m, plan, request, err);
+	if (r < 0)
+		return r;
+	res->body = plan_json(plan);
+	if (!res->body)
+		return error_set(err, -ENOMEM, "no memory for the answer");
+	if (!seconds || !plan->fits)
+		return 0;
+	bundle.request = plan_request_json(request);
+	if (!bundle.request)
+		return error_set(err, -ENOMEM, "no memory for a lease");
+	bundle.plan = steal(plan);
+	r = hold(m, res, &bundle, 1, seconds, req->uid, err);
+	json_object_put(bundle.request); /* both NULL if they were taken */
+	plan = bundle.plan;
+	return r;
+}
+
+int plans_post(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	auto_(json_object_put) json_object *body = NULL;
+	struct manager *m = self;
+	struct plan_request request;
+	uint64_t seconds = 0;
+	int r = read_body(&body, req, err);
+
+	if (r == 0)
+		r = take_number(&seconds, body, "lease_seconds", LEASE_SECONDS_MAX, err);
+	if (r == 0 && seconds)
+		r = leases_room(&m->leases, req->uid, now_usec(), err);
+	if (r == 0)
+		r = plan_request_read(&request, body, err);
+	if (r < 0)
+		return r;
+	r = current_catch_up(m->now, CURRENT_PLAN, err);
+	if (r == 0)
+		r = plan_one(m, &request, (unsigned)seconds, req, res, err);
+	plan_request_done(&request);
+	return r;
+}
+
+static int answer(struct api_response *res, json_object *o, struct error *err)
+{
+	res->body = o;
+	return o ? 0 : error_set(err, -ENOMEM, "no memory for the answer");
+}
+
+int plans_list(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+
+	return answer(res, leases_json(&m->leases, req->uid, now_usec()), err);
+}
+
+int plans_get(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+	struct lease *lease = NULL;
+	int r = leases_find(&m->leases, &lease, req->param, req->uid, now_usec(), err);
+
+	return r < 0 ? r : answer(res, lease_json(lease), err);
+}
+
+/* Answers what was released. */
+int plans_delete(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+	struct lease *lease = NULL;
+	int r = leases_find(&m->leases, &lease, req->param, req->uid, now_usec(), err);
+
+	if (r == 0)
+		r = answer(res, lease_json(lease), err);
+	if (r == 0)
+		leases_drop(&m->leases, lease);
+	return r;
+}

@@ -1,0 +1,91 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Leases: real velad on a simulated host. Many clients at once never get one device; a lease is used once, by its owner,
+# gives exactly what it held, ends by itself, and is refused when the machine is another. test_leases.sh [BUILD]
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 1
+build=$(realpath "${1:-build}")
+host=$PWD/tests/hosts/lab/sys.txt
+velad=
+cleanup() { stop_velad KILL; }
+# shellcheck source=tests/hostsim/sim.bash
+. tests/hostsim/sim.bash
+
+velad_conf "s|^nic = 8086:1591|nic = 8086:10c9:0200 8086:1591|"
+mount_host --uevents "$dir/uevents" "$host" || exit 1
+start_velad
+guest=(--gpus 1 --vfs-per-gpu 1 --vcpus 1 --memory 256M)
+lease() { ctl -o json plan "${guest[@]}" --lease "$@" | of '" ".join([d["lease"]["id"]] + [x["bdf"] for k in ("gpus", "vfs") for x in d["bundle"][k]])'; }
+owner() { ctl -o json topo | of "[n['owner'] for n in d['nodes'] if n['bdf'] == '$1'][0]"; }
+
+# ---- many clients
+put '' "$dir/held"
+for ((i = 0; i < 24; i++)); do
+	(ctl -o json plan "${guest[@]}" --lease 60 >"$dir/got.$i" 2>"$dir/err.$i"; echo $? >"$dir/rc.$i") &
+	clients[i]=$!
+done
+wait "${clients[@]}"
+is "24 clients at once: each GPU and VF to one of them, and the rest is told so" "$(ctl -o json topo |
+	of 'sum(n["kind"] == "gpu" for n in d["nodes"])') True" "$(cd "$dir" && python3 -c '
+import glob, json
+docs = [json.load(open(f)) for f in glob.glob("got.*")]
+fit = [d for d in docs if d["fits"]]
+got = [x["bdf"] for d in fit for k in ("gpus", "vfs") for x in d["bundle"][k]]
+rest = [open(f.replace("got", "rc")).read().strip() for f in glob.glob("got.*")]
+print(len(fit), len(got) == len(set(got)) and all("lease" in d for d in fit) and rest.count("5") == 24 - len(fit) and
+      all(any(r["rule"] == "gpu.count" for r in d["reasons"]) for d in docs if not d["fits"]))')"
+is "as many leases are listed" "$(ctl -o json topo | of 'sum(n["kind"] == "gpu" for n in d["nodes"])')" \
+	"$(ctl -o json leases | of 'len(d["leases"])')"
+for id in $(ctl -o json leases | of '" ".join(l["id"] for l in d["leases"])'); do ctl release "$id" >/dev/null; done
+is "all released" "no leases" "$(ctl leases)"
+
+# ---- one lease
+read -r id gpu vf < <(lease 60)
+is "the topology says who has it" "lease $id" "$(owner "$gpu")"
+is "it is refused to others by name" "$gpu: it is held by lease $id; needed: a free device" "$(ctl -o json plan "${guest[@]}" --require "$gpu" |
+	of '[r["text"] for r in d["reasons"] if r["rule"] == "device.taken"][0]')"
+out=$(ctl create one --plan "$id" 2>&1)
+is "an instance of it has what it held" "$gpu $vf" "$(ctl -o json show one | of '" ".join(x["bdf"] for k in ("gpus", "vfs") for x in d["bundle"][k])')"
+[[ $(ctl -o json show one | of 'd["state"]') == running ]] || sed 's/^/#   /' <<<"$out"
+is "its request is the lease's" "1 1 268435456" "$(ctl -o json show one | of '"%d %d %d" % tuple(d["request"][k] for k in ("gpus", "vfs_per_gpu", "memory"))')"
+is "the lease is gone" "no leases 3" "$(ctl leases) $(ctl create two --plan "$id" >/dev/null 2>&1; echo $?)"
+is "to be said with a lease: nothing that it decided" "velactl: --plan and request flags or --file together; say one of them" "$(ctl create two --plan "$id" --gpus 2 2>&1)"
+
+# ---- better devices that come free do not change a lease
+read -r id gpu2 _ < <(lease 60 --require "$(ctl -o json topo | of "[n['bdf'] for n in d['nodes'] if n['kind'] == 'gpu'][-1]")")
+ctl delete one >/dev/null 2>&1
+ctl create two --plan "$id" >/dev/null 2>&1
+is "the lease's GPU, though a lower one is free" "$gpu2 running" "$(ctl -o json show two | of 'd["bundle"]["gpus"][0]["bdf"] + " " + d["state"]')"
+ctl delete two >/dev/null 2>&1
+
+# ---- the machine changes
+read -r id gpu _ < <(lease 60)
+put "remove $gpu" "$sim/event"
+out=$(ctl -o json create one --plan "$id" 2>/dev/null)
+is "its GPU went: stale_plan, with the reason, and the lease stays to be released" "stale_plan True lease $id released" \
+	"$(of '"%s %s" % (d["code"], any(r["device"] == "'"$gpu"'" for r in d["reasons"]))' <<<"$out") $(ctl release "$id")"
+
+# ---- it ends
+read -r id gpu _ < <(lease 1)
+sleep 1.1
+is "after its time it is free" "None 3" "$(owner "$gpu") $(ctl create one --plan "$id" >/dev/null 2>&1; echo $?)"
+is "at most 300 s" "velactl: request.lease_seconds must be a whole number, 0 to 300" "$(ctl plan "${guest[@]}" --lease 301 2>&1)"
+is "not without velad" "velactl: --lease asks velad to hold devices and cannot work with --host" "$(ctl plan --gpus 1 --lease 5 --host "$host" 2>&1)"
+read -r id gpu _ < <(lease 60)
+stop_velad
+start_velad
+is "a restart ends it" "None no leases" "$(owner "$gpu") $(ctl leases)"
+
+# ---- whose it is
+read -r id gpu _ < <(lease 60)
+chmod 755 "$dir"; chmod 666 "$dir/sock"
+other() { setpriv --reuid=65534 --clear-groups curl -s -H 'Content-Type: application/json' --unix-socket "$dir/sock" "$@"; }
+if command -v curl >/dev/null && command -v setpriv >/dev/null; then
+	is "another user's: not found, to use or release" "not_found not_found 0" "$(other -X DELETE "http://velad/v1/plans/$id" | of 'd["code"]') $(
+		other -d "{\"plan\":\"$id\",\"name\":\"x\"}" http://velad/v1/instances | of 'd["code"]') $(other http://velad/v1/plans | of 'len(d["leases"])')"
+fi
+for ((i = 0; i < 15; i++)); do ctl -o json plan --vcpus 1 --memory 256M --lease 60 >/dev/null || break; done
+is "16 of one user" "4 velactl: uid $EUID has 16 leases already" "$(ctl plan --vcpus 1 --memory 256M --lease 60 >/dev/null 2>&1; echo $?) $(
+	ctl plan --vcpus 1 --memory 256M --lease 60 2>&1 | grep -o '^velactl: .* leases already')"
+stop_velad
+summary
