@@ -24,6 +24,21 @@ static uint32_t cell_of(const struct plan *p, int numa_node)
 	return CELL_NONE;
 }
 
+static int set_chain(struct guest_device *d, const struct topo *t, uint32_t at, struct error *err)
+{
+	unsigned n = 0;
+
+	for (uint32_t s = topo_at(t, at)->usp; s != TOPO_NONE; s = topo_at(t, s)->usp)
+		n++;
+	if (n > GUEST_SWITCHES_MAX)
+		return error_set(err, -E2BIG, "%s is below %u switches, one below the other; a guest has %d at most", d->alias, n,
+				 GUEST_SWITCHES_MAX);
+	d->nchain = n + 1;
+	for (uint32_t s = at; s != TOPO_NONE; s = topo_at(t, s)->usp)
+		d->chain[n--] = s;
+	return 0;
+}
+
 static int add_device(struct guest_layout *l, const struct plan *p, const struct topo *t, struct bdf bdf,
 		      struct bdf pf, const char *alias, struct error *err)
 {
@@ -42,11 +57,9 @@ static int add_device(struct guest_layout *l, const struct plan *p, const struct
 	d->alias = alias;
 	d->host = topo_at(t, at);
 	d->is_vf = !bdf_is_none(pf) || d->host->fn->facts->is_vf;
-	d->switch_at = d->host->usp;
-	d->order = d->switch_at != TOPO_NONE ? d->switch_at : at;
 	d->cell = cell_of(p, d->host->fn->facts->numa_node);
 	l->ndevices++;
-	return 0;
+	return set_chain(d, t, at, err);
 }
 
 /* Companions are counted per owner from 1: "ua-gpu0-1". */
@@ -82,8 +95,8 @@ static bool same_slot(const struct guest_device *a, const struct guest_device *b
 	return !a->is_vf && !b->is_vf && bdf_same_device(a->bdf, b->bdf);
 }
 
-/* One host switch is one guest switch: firmware that gives its devices different nodes, or some none,
- * must not split it, nor a device. */
+/* One host switch, with those below it, is one in the guest: firmware that gives its devices different nodes, or
+ * some none, must not split it, nor a device. */
 static void settle_cells(struct guest_layout *l)
 {
 	for (size_t i = 0; i < l->ndevices; i++) {
@@ -92,8 +105,7 @@ static void settle_cells(struct guest_layout *l)
 		for (size_t j = 0; j < l->ndevices; j++) {
 			const struct guest_device *e = &l->device[j];
 
-			if (e->cell < d->cell &&
-			    (d->switch_at != TOPO_NONE ? d->switch_at == e->switch_at : same_slot(d, e)))
+			if (e->cell < d->cell && (d->chain[0] == e->chain[0] || same_slot(d, e)))
 				d->cell = e->cell;
 		}
 	}
@@ -106,16 +118,25 @@ static int device_cmp(const void *pa, const void *pb)
 	const struct guest_device *a = pa, *b = pb;
 	int c = COMPARE(a->cell, b->cell);
 
-	if (!c)
-		c = COMPARE(a->order, b->order);
+	for (unsigned i = 0; !c && i < a->nchain && i < b->nchain; i++)
+		c = COMPARE(a->chain[i], b->chain[i]);
 	return c ? c : bdf_cmp(a->bdf, b->bdf);
 }
 
 /* ---- place ----------------------------------------------------------------------------------------- */
 
-static bool same_switch(const struct guest_device *a, const struct guest_device *b)
+/* Whether the switch at this depth of d's chain is in the guest, too: it has d itself below it, or several things. */
+static bool is_kept(const struct guest_layout *l, const struct guest_device *d, unsigned depth)
 {
-	return a->cell == b->cell && a->switch_at != TOPO_NONE && a->switch_at == b->switch_at;
+	if (depth + 2 == d->nchain)
+		return true;
+	for (size_t i = 0; i < l->ndevices; i++) {
+		const struct guest_device *e = &l->device[i];
+
+		if (depth + 1 < e->nchain && e->chain[depth] == d->chain[depth] && e->chain[depth + 1] != d->chain[depth + 1])
+			return true;
+	}
+	return false;
 }
 
 /* NULL: the guest has no bus left. */
@@ -126,7 +147,8 @@ static struct guest_controller *add_controller(struct guest_layout *l, enum gues
 
 	if (l->ncontrollers + 1 >= GUEST_BUSES)
 		return NULL;
-	*c = (struct guest_controller){ .model = model, .index = (uint8_t)(l->ncontrollers + 1), .at = at };
+	*c = (struct guest_controller){ .model = model, .index = (uint8_t)(l->ncontrollers + 1), .at = at,
+					 .host = TOPO_NONE };
 	l->ncontrollers++;
 	return c;
 }
@@ -144,8 +166,13 @@ static int no_slot(struct error *err, const char *where, unsigned slots)
 }
 
 struct walk { /* where the next controller of each level goes */
-	struct guest_addr root, pxb, dsp; /* slot: the next free one */
-	struct guest_addr dev;            /* bus of the slot in hand */
+	struct guest_addr root, pxb; /* slot: the next free one */
+	struct guest_addr dev;       /* bus of the slot in hand */
+	struct {
+		uint32_t          host;
+		struct guest_addr dsp; /* slot: as above */
+	} open[GUEST_SWITCHES_MAX]; /* switches, each below the one before */
+	unsigned          nopen;
 };
 
 static int add_pxb(struct guest_layout *l, struct walk *w, uint32_t cell, struct error *err)
@@ -179,47 +206,64 @@ static int add_root_port(struct guest_layout *l, struct walk *w, bool below_pxb,
 	return 0;
 }
 
-static int add_usp(struct guest_layout *l, struct walk *w, struct error *err)
+static int add_usp(struct guest_layout *l, struct walk *w, uint32_t host, struct error *err)
 {
 	struct guest_controller *c = add_controller(l, GUEST_USP, w->dev);
 
 	if (!c)
 		return no_bus(err);
-	w->dsp = (struct guest_addr){ .bus = c->index };
+	c->host = host;
+	w->open[w->nopen].host = host;
+	w->open[w->nopen++].dsp = (struct guest_addr){ .bus = c->index };
 	return 0;
 }
 
 static int add_dsp(struct guest_layout *l, struct walk *w, struct error *err)
 {
+	struct guest_addr *at = &w->open[w->nopen - 1].dsp;
 	struct guest_controller *c;
 
-	if (w->dsp.slot >= GUEST_SLOTS)
+	if (at->slot >= GUEST_SLOTS)
 		return no_slot(err, "switch", GUEST_SLOTS);
-	c = add_controller(l, GUEST_DSP, w->dsp);
+	c = add_controller(l, GUEST_DSP, *at);
 	if (!c)
 		return no_bus(err);
-	w->dsp.slot++;
+	at->slot++;
 	w->dev = (struct guest_addr){ .bus = c->index };
 	return 0;
+}
+
+/* The port that a device or switch hangs at: of the innermost open switch, else of the root. */
+static int add_port(struct guest_layout *l, struct walk *w, bool in_cell, struct error *err)
+{
+	return w->nopen ? add_dsp(l, w, err) : add_root_port(l, w, in_cell, err);
 }
 
 /* The controllers that d needs and prev, the device before it, has not brought. */
 static int open_slot(struct guest_layout *l, struct walk *w, const struct guest_device *prev,
 		     const struct guest_device *d, struct error *err)
 {
-	bool in_cell = d->cell != CELL_NONE;
-	int r = 0;
+	bool in_cell = d->cell != CELL_NONE, same = prev && prev->cell == d->cell;
+	unsigned kept = 0;
+	int r = in_cell && !same ? add_pxb(l, w, d->cell, err) : 0;
 
-	if (in_cell && (!prev || prev->cell != d->cell))
-		r = add_pxb(l, w, d->cell, err);
-	if (r == 0 && !(prev && same_switch(prev, d))) {
-		r = add_root_port(l, w, in_cell, err);
-		if (r == 0 && d->switch_at != TOPO_NONE)
-			r = add_usp(l, w, err);
+	if (!same)
+		w->nopen = 0;
+	for (unsigned i = 0; i + 1 < d->nchain && r == 0; i++) {
+		if (!is_kept(l, d, i))
+			continue;
+		if (kept < w->nopen && w->open[kept].host == d->chain[i]) {
+			kept++;
+			continue;
+		}
+		w->nopen = kept; /* others are done */
+		r = add_port(l, w, in_cell, err);
+		if (r == 0)
+			r = add_usp(l, w, d->chain[i], err);
+		kept = w->nopen;
 	}
-	if (r == 0 && d->switch_at != TOPO_NONE)
-		r = add_dsp(l, w, err);
-	return r;
+	w->nopen = r == 0 ? kept : w->nopen;
+	return r < 0 ? r : add_port(l, w, in_cell, err);
 }
 
 /* Functions keep their numbers; a slot needs a function 0, so without one its lowest takes that place. */

@@ -3,12 +3,12 @@
 /* guest/layout — where everything sits in the guest's PCIe tree, as numbers. Pure.
  *
  *   pcie-root --- pcie-expander-bus (one per guest NUMA cell that has devices)
- *                   `- pcie-root-port (one per host switch)
+ *                   `- pcie-root-port (one per host switch that is below no other)
  *                        `- pcie-switch-upstream-port
- *                             `- pcie-switch-downstream-port (one per host device)
- *                                  `- the device's functions
+ *                             `- pcie-switch-downstream-port (one per host device, or switch below this one)
+ *                                  `- the device's functions, or a pcie-switch-upstream-port and so on
  *
- * A device with no switch above it on the host has a root port of its own. Devices whose NUMA node is not
+ * A switch of switches that would have one thing below it in the guest is left out. A device with no switch above it on the host has a root port of its own. Devices whose NUMA node is not
  * among the cells hang below pcie-root, where the guest sees no node for them. A VF that does not exist
  * yet sits where its PF is. */
 
@@ -32,6 +32,7 @@ enum guest_model { GUEST_PXB, GUEST_ROOT_PORT, GUEST_USP, GUEST_DSP };
 #define GUEST_SLOT_FIRST 3
 #define GUEST_SLOT_LAST  30
 #define GUEST_SLOTS      32  /* of any other bus */
+#define GUEST_SWITCHES_MAX 8 /* below each other; real hosts have two or three */
 #define GUEST_BUSES      256 /* libvirt's controller index is the guest's bus, too: one byte each */
 
 struct guest_addr {
@@ -44,6 +45,7 @@ struct guest_controller {
 	struct guest_addr at;
 	uint8_t           bus_nr; /* of the bus below it, as firmware numbers it; of a PXB it is given */
 	uint32_t          cell;   /* of a PXB */
+	uint32_t          host;   /* of a USP: the topo index of the host's; else TOPO_NONE */
 };
 
 struct guest_device {
@@ -52,8 +54,8 @@ struct guest_device {
 	struct guest_addr       at;
 	bool                    multifunction; /* function 0 of a slot with more functions */
 	const struct topo_node *host;          /* borrowed; of the PF if the VF does not exist yet */
-	uint32_t                switch_at;     /* topo index of the nearest USP; TOPO_NONE */
-	uint32_t                order;         /* topo index of the USP, else of the device */
+	uint32_t                chain[GUEST_SWITCHES_MAX + 1]; /* topo indices: USPs from the top down, then its own, or its PF's */
+	unsigned                nchain;
 	uint32_t                cell;          /* UINT32_MAX: below pcie-root */
 	bool                    is_vf;
 };

@@ -73,73 +73,48 @@ static void write_device(struct file *f, const struct guest_device *d)
 	xml_close(&f->xml);
 }
 
-/* Of the switches above d, the one right below `above`; TOPO_NONE: none. */
-static uint32_t switch_below(const struct file *f, const struct guest_device *d, uint32_t above)
+/* The guest's switch port for the host's switch, or where the guest has none an address of no bus that is. */
+static struct bdf switch_bdf(struct file *f, uint32_t host)
 {
-	uint32_t s = d->switch_at;
-
-	while (s != TOPO_NONE && topo_at(f->topo, s)->usp != above)
-		s = topo_at(f->topo, s)->usp;
-	return s;
+	for (size_t i = 0; i < f->layout.ncontrollers; i++)
+		if (f->layout.controller[i].host == host)
+			return guest_bdf(&f->layout, f->layout.controller[i].at);
+	return (struct bdf){ .domain = 0xffff, .bus = 0xff, .devfn = (uint8_t)(++f->invented << 3) };
 }
 
-/* The guest's switch port for the host's switch, or for a switch of switches an address of no bus that is. */
-static struct bdf switch_bdf(struct file *f, const struct guest_device *d, uint32_t host)
+/* Device i and those behind it that share the first `depth` of its chain; returns the first that does not. NCCL takes
+ * two levels of the guest's tree for one switch: its upstream port stands for it. */
+static size_t write_below(struct file *f, size_t i, unsigned depth)
 {
-	const struct guest_controller *c = &f->layout.controller[d->at.bus - 1];
+	const struct guest_device *d = &f->layout.device[i], *e = d;
+	size_t n = f->layout.ndevices;
 
-	if (d->switch_at != host)
-		return (struct bdf){ .domain = 0xffff, .bus = 0xff, .devfn = (uint8_t)(++f->invented << 3) };
-	return guest_bdf(&f->layout, f->layout.controller[c->at.bus - 1].at); /* c: the downstream port */
-}
-
-static void write_below(struct file *f, uint32_t cell, uint32_t above);
-
-/* NCCL takes two levels of the guest's tree for one switch: its upstream port stands for it. */
-static void write_switch(struct file *f, const struct guest_device *d, uint32_t host)
-{
-	start_pci(f, switch_bdf(f, d, host), 0x060400);
-	add_link(f, host);
-	write_below(f, d->cell, host);
-	xml_close(&f->xml);
-}
-
-static void write_below(struct file *f, uint32_t cell, uint32_t above)
-{
-	for (size_t i = 0; i < f->layout.ndevices; i++) {
-		const struct guest_device *d = &f->layout.device[i];
-		uint32_t s = switch_below(f, d, above);
-		size_t first = 0;
-
-		if (d->cell != cell)
-			continue;
-		if (d->switch_at == above)
-			write_device(f, d);
-		if (s == TOPO_NONE)
-			continue;
-		while (f->layout.device[first].cell != cell || switch_below(f, &f->layout.device[first], above) != s)
-			first++;
-		if (first == i)
-			write_switch(f, d, s);
+	while (i < n && e->cell == d->cell && (!depth || (depth < e->nchain && e->chain[depth - 1] == d->chain[depth - 1]))) {
+		if (depth + 1 == e->nchain) {
+			write_device(f, e);
+			i++;
+		} else {
+			start_pci(f, switch_bdf(f, e->chain[depth]), 0x060400);
+			add_link(f, e->chain[depth]);
+			i = write_below(f, i, depth + 1);
+			xml_close(&f->xml);
+		}
+		e = &f->layout.device[i];
 	}
+	return i;
 }
 
 static void write_system(struct file *f)
 {
-	uint32_t last = UINT32_MAX - 1;
-
 	xml_open(&f->xml, "system", "version", "1");
-	for (size_t i = 0; i < f->layout.ndevices; i++) { /* by cell */
+	for (size_t i = 0; i < f->layout.ndevices;) { /* by cell */
 		uint32_t cell = f->layout.device[i].cell;
 
-		if (cell == last)
-			continue;
-		last = cell;
 		f->nodes++;
 		xml_open(&f->xml, "cpu");
 		xml_attrf(&f->xml, "numaid", "%d", cell == UINT32_MAX ? -1 : (int)cell);
 		xml_attr(&f->xml, "arch", "x86_64");
-		write_below(f, cell, TOPO_NONE);
+		i = write_below(f, i, 0);
 		xml_close(&f->xml);
 	}
 	xml_close(&f->xml);

@@ -7,6 +7,7 @@
 
 #include "base/sbuf.h"
 #include "guest/layout.h"
+#include "synth.h"
 
 /* The controller above, device by device, up to pcie-root: "dsp usp port pxb" */
 static char *way_up(const struct guest_layout *l, uint8_t bus)
@@ -344,6 +345,117 @@ static void test_stale_plan(void **state)
 	fx_done(&f);
 }
 
+/* ---- trees of any shape ------------------------------------------------------------------------------ */
+
+#define GROWN_MAX 120
+
+struct grown {
+	uint64_t           seed;
+	struct fx_function fn[GROWN_MAX];
+	char               name[GROWN_MAX][BDF_TEXT_MAX];
+	size_t             n;
+	uint8_t            bus[256]; /* in the order they are given out: not that of the tree */
+	unsigned           nbus;
+};
+
+static const char *grow(struct grown *g, const char *parent, enum host_kind kind, unsigned bus, unsigned slot, int node)
+{
+	(void)snprintf(g->name[g->n], BDF_TEXT_MAX, "0000:%02x:%02x.0", bus, slot);
+	g->fn[g->n] = (struct fx_function){ g->name[g->n], parent, kind, node, kind == HOST_GPU ? MIB : 0, NULL };
+	return g->name[g->n++];
+}
+
+/* Below a port: a GPU, or a switch with such ports. */
+static void grow_below(struct grown *g, const char *port, int node, unsigned depth)
+{
+	bool is_switch = depth < 4 && synth_random(&g->seed, 5) < 3 && g->n + 20 < GROWN_MAX;
+	const char *usp;
+	unsigned ports, bus;
+
+	if (!is_switch) {
+		(void)grow(g, port, HOST_GPU, g->bus[g->nbus++], 0, node);
+		return;
+	}
+	usp = grow(g, port, HOST_USP, g->bus[g->nbus++], 0, node);
+	bus = g->bus[g->nbus++];
+	ports = 1 + synth_random(&g->seed, 3);
+	for (unsigned i = 0; i < ports; i++)
+		grow_below(g, grow(g, usp, HOST_DSP, bus, i, node), node, depth + 1);
+}
+
+static void grow_host(struct grown *g, uint64_t seed)
+{
+	*g = (struct grown){ .seed = seed };
+	for (unsigned i = 0; i < 256; i++)
+		g->bus[i] = (uint8_t)i;
+	for (unsigned i = 255; i > 1; i--) { /* bus 0 is the root's */
+		unsigned k = 1 + synth_random(&g->seed, i);
+		uint8_t b = g->bus[i];
+
+		g->bus[i] = g->bus[k];
+		g->bus[k] = b;
+	}
+	g->nbus = 1;
+	for (unsigned i = 0; i < 4; i++)
+		grow_below(g, grow(g, NULL, HOST_ROOT_PORT, 0, i + 1, (int)(i / 2)), (int)(i / 2), 0);
+}
+
+/* Switches between two devices of the guest; 0: they meet at no switch. */
+static unsigned switches_between(const struct guest_layout *l, const struct guest_device *a, const struct guest_device *b)
+{
+	for (unsigned at = a->at.bus, n = 0; at; at = l->controller[at - 1].at.bus) {
+		n += l->controller[at - 1].model == GUEST_USP;
+		for (unsigned to = b->at.bus, m = 0; to && l->controller[at - 1].model == GUEST_USP; to = l->controller[to - 1].at.bus) {
+			if (to == at)
+				return n + m;
+			m += l->controller[to - 1].model == GUEST_USP;
+		}
+	}
+	return 0;
+}
+
+static void assert_paths(const struct fx *f, const struct guest_layout *l, uint64_t seed)
+{
+	for (size_t i = 0; i < l->ndevices; i++)
+		for (size_t j = 0; j < l->ndevices; j++) {
+			const struct guest_device *a = &l->device[i], *b = &l->device[j];
+			enum topo_class c = topo_path(f->topo, topo_find(f->topo, a->bdf), topo_find(f->topo, b->bdf));
+			unsigned n = switches_between(l, a, b);
+
+			if (i != j && (n == 0 ? TOPO_PHB : n == 1 ? TOPO_PIX : TOPO_PXB) != (c > TOPO_PHB ? TOPO_PHB : c))
+				fail_msg("seed %llu: %u switches between guest's %s and %s, the host has %s", (unsigned long long)seed, n,
+					 a->alias, b->alias, topo_class_text(c));
+		}
+}
+
+/* Whatever is below one switch, or several, on the host is so in the guest, of any bundle. */
+static void test_any_tree(void **state)
+{
+	unsigned cascades = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 2000; seed++) {
+		struct guest_layout l;
+		struct grown g;
+		struct fx f;
+
+		grow_host(&g, seed);
+		fx_init(&f, g.fn, g.n);
+		fx_cell(&f, 0, GIB, 1);
+		fx_cell(&f, 1, GIB, 1);
+		for (size_t i = 0; i < g.n && f.plan->ngpus < PLAN_GPUS_MAX; i++)
+			if (g.fn[i].kind == HOST_GPU && synth_random(&g.seed, 3))
+				fx_gpu(&f, g.fn[i].bdf);
+		build(&f, &l);
+		assert_paths(&f, &l, seed);
+		for (size_t i = 0; i < l.ncontrollers; i++)
+			cascades += l.controller[i].model == GUEST_USP && l.controller[l.controller[i].at.bus - 1].model == GUEST_DSP;
+		guest_layout_done(&l);
+		fx_done(&f);
+	}
+	assert_true(cascades > 100);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -357,6 +469,7 @@ int main(void)
 		cmocka_unit_test(test_too_many_below_a_switch),
 		cmocka_unit_test(test_too_many_buses),
 		cmocka_unit_test(test_stale_plan),
+		cmocka_unit_test(test_any_tree),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
