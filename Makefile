@@ -74,7 +74,7 @@ $(B)/tests/%: tests/%.c $(ALL_ROOMS)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo '  TEST  $<')
 	$(Q)$(CC) $(CPPFLAGS) -Itests $(ALL_CFLAGS) -DTEST_SOURCE='"$(CURDIR)"' -MMD -MP $(LDFLAGS) -o $@ $< \
-		-Wl,--start-group $(ALL_ROOMS) -Wl,--end-group $(PKG_LIBS) -lcmocka
+		-Wl,--start-group $(ALL_ROOMS) -Wl,--end-group $(PKG_LIBS) -lcmocka -lm
 
 # the simulated kernel that serves a text host (FUSE); tests/hostsim/*.sh run velad on it
 HOSTSIM   := $(B)/tests/hostsim/hostsim
