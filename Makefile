@@ -31,8 +31,8 @@ PKG_LIBS   = $(eval PKG_LIBS := $$(shell pkg-config --libs $(PKGS)))$(PKG_LIBS)
 
 objs       = $(patsubst src/%.c,$(B)/obj/%.o,$(wildcard src/$(1)/*.c))
 # what each program is made of: the arrows of docs/architecture.md, as files
-velad_ROOMS   := velad instance act guest plan topo host api client base
-velactl_ROOMS := velactl guest plan topo host api client base
+velad_ROOMS   := velad instance act guest check plan topo host api client base
+velactl_ROOMS := velactl guest check plan topo host api client base
 archives   = $(foreach r,$(1),$(if $(wildcard src/$(r)/*.c),$(B)/$(r).a))
 
 .PHONY: all
@@ -68,7 +68,7 @@ $(foreach t,$(TOOLS),$(eval $(call TOOL_RULE,$(t))))
 
 # ---- tests -------------------------------------------------------------------------------------------
 TESTS     := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/*/test_*.c))
-ALL_ROOMS := $(call archives,instance act guest plan topo host api client velactl velad base)
+ALL_ROOMS := $(call archives,instance act guest check plan topo host api client velactl velad base)
 
 $(B)/tests/%: tests/%.c $(ALL_ROOMS)
 	@mkdir -p $(@D)

@@ -10,13 +10,14 @@ declare -A may=(
 	[host]=''
 	[topo]='host'
 	[plan]='host topo'
+	[check]='host topo plan'
 	[guest]='host topo plan'
 	[act]='host plan'
 	[instance]='host topo plan guest act'
 	[api]=''
 	[client]=''
-	[velad]='host topo plan guest act instance api'
-	[velactl]='host topo plan guest api'
+	[velad]='host topo plan check guest act instance api'
+	[velactl]='host topo plan check guest api'
 )
 # header -> the only files that may include it
 declare -A only=(

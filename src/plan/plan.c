@@ -68,8 +68,8 @@ void place_reason(struct plan *p, const char *rule, struct bdf device, const cha
 
 /* ---- why not ------------------------------------------------------------------------------------ */
 
-/* Where an IOMMU comes from. The kernel uses AMD's and Arm's without being told. */
-static const char *iommu_fix(const struct inventory *inv)
+/* The kernel uses AMD's and Arm's without being told. */
+const char *plan_iommu_fix(const struct inventory *inv)
 {
 	if (inv->virtual == HOST_PRESENT)
 		return "a virtual IOMMU, which only the host of this virtual machine can give it (QEMU: -device "
@@ -91,7 +91,7 @@ static bool iommu_off(struct place *p)
 	for (size_t i = 0; i < inv->nfn; i++)
 		if (inv->fn[i].iommu_group >= 0)
 			return false;
-	place_reason(p->plan, "iommu.off", BDF_NONE, iommu_fix(inv), "no function of this %s has an IOMMU group: %s",
+	place_reason(p->plan, "iommu.off", BDF_NONE, plan_iommu_fix(inv), "no function of this %s has an IOMMU group: %s",
 		     inv->virtual == HOST_PRESENT ? "virtual machine" : "host",
 		     inv->virtual == HOST_PRESENT ? "it has no IOMMU, or that is off" : "the IOMMU is off");
 	return true;

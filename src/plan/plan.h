@@ -15,6 +15,7 @@
 
 struct error;
 struct json_object;
+struct inventory;
 struct plan_acs_held;
 
 /* The namespace of the metadata element that marks a libvirt domain as velad's: guest/ writes it, act/
@@ -123,5 +124,6 @@ AUTO_DEFINE(struct plan *, plan_free);
 
 /* "fits", "generation", "reasons", "notes", "bundle", "steps", "domain_xml", "nccl_topology"; NULL: no memory. */
 struct json_object *plan_json(const struct plan *p);
+const char *plan_iommu_fix(const struct inventory *inv); /* where an IOMMU comes from on such a host */
 /* One sentence per reason, for problem documents and people; NULL: no memory. */
 struct json_object *plan_reasons_json(const struct plan_reason *reason, size_t n);

@@ -25,6 +25,7 @@ enum ctl_group {
 	CTL_DUMP = 1 << 9,
 	CTL_SHOW = 1 << 10,
 	CTL_CREATE = 1 << 11,
+	CTL_DOCTOR = 1 << 12,
 };
 
 #define CTL_WORDS_MAX 8

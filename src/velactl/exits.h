@@ -11,6 +11,8 @@ enum ctl_exit {
 	CTL_NO_CAPACITY,
 	CTL_UNREACHABLE = 7,
 	CTL_TIMEOUT,
+	CTL_CHECK_FAILED = 100, /* velactl doctor: a check of severity error failed */
+	CTL_CHECK_UNKNOWN,      /* none did, but one could not be told */
 };
 
 enum ctl_exit ctl_exit_of(int error);         /* a negative errno */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "check/check.h"
 #include "guest/guest.h"
 #include "host/dump.h"
 #include "host/inventory.h"
@@ -129,6 +130,20 @@ int ctl_source_acs(json_object **ret, struct ctl *c, struct error *err)
 		return r;
 	r = plan_acs_all(&plan, t, err);
 	return r < 0 ? r : rendered(ret, plan_acs_json(plan), err);
+}
+
+int ctl_source_checks(json_object **ret, struct ctl *c, struct error *err)
+{
+	auto_(check_report_free) struct check_report *report = NULL;
+	auto_(topo_unref) struct topo *t = NULL;
+	struct check_input in = { 0 };
+	int r = ask_or_read(ret, &t, c, "/v1/checks", err);
+
+	if (r < 0 || !t)
+		return r;
+	in.topo = t;
+	r = check_host(&report, &in, err);
+	return r < 0 ? r : rendered(ret, check_json(report), err);
 }
 
 /* What lies between two functions; make is topo's or plan's. */

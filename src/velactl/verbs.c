@@ -16,6 +16,7 @@ const struct ctl_verb ctl_verbs[] = {
 	  "direct or through the root complex: NICs to GPUs, GPUs to GPUs" },
 	{ "acs show", "", CTL_READ, 0, 0, ctl_acs_show, "the ACS bits of every port" },
 	{ "acs plan", "", CTL_READ, 0, 0, ctl_acs_plan, "the fewest ACS writes that make GPUDirect RDMA direct" },
+	{ "doctor", "[--all] [--explain ID]", CTL_READ | CTL_DOCTOR, 0, 1, ctl_doctor, "what is wrong with this host, and the fix" },
 	{ "plan", "[NAME] [FLAGS | --file FILE] [--lease SEC] [--xml | --nccl]", CTL_READ | CTL_PLAN | CTL_REQUEST, 0, 1, ctl_plan,
 	  "what a guest would get, and every step to it; changes nothing" },
 	{ "leases", "", 0, 0, 0, ctl_leases, "plans that hold their devices for a while" },

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/parse.h"
+#include "check/check.h"
 #include "guest/guest.h"
 #include "host/inventory.h"
 #include "instance/instance.h"
@@ -146,6 +147,20 @@ static int get_acs(void *self, const struct api_request *req, struct api_respons
 	if (r == 0)
 		r = plan_acs_all(&plan, current_topo(m->now), err);
 	return r < 0 ? r : answer(res, plan_acs_json(plan), err);
+}
+
+static int get_checks(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	auto_(check_report_free) struct check_report *report = NULL;
+	struct manager *m = self;
+	struct check_input in = { 0 };
+	int r = current_catch_up(m->now, CURRENT_ALL, err);
+
+	(void)req;
+	in.topo = current_topo(m->now);
+	if (r == 0)
+		r = check_host(&report, &in, err);
+	return r < 0 ? r : answer(res, check_json(report), err);
 }
 
 static int get_changes(void *self, const struct api_request *req, struct api_response *res, struct error *err)
@@ -298,6 +313,7 @@ const struct api_route velad_routes[] = {
 	{ "GET", "/v1/routes", get_routes },
 	{ "GET", "/v1/routes/{functions}", get_route },
 	{ "GET", "/v1/acs", get_acs },
+	{ "GET", "/v1/checks", get_checks },
 	{ "GET", "/v1/changes/{since}", get_changes },
 	{ "POST", "/v1/plans", plans_post },
 	{ "GET", "/v1/plans", plans_list },

@@ -2,6 +2,7 @@
 /* Routes, the error table, and docs/openapi.json against both. */
 #include "api/method.h"
 #include "base/file.h"
+#include "check/check.h"
 #include "plan/acs.h"
 #include "plan/routes.h"
 #include "support.h"
@@ -263,6 +264,21 @@ static void check_routes(json_object *api, struct topo *t)
 	plan_acs_free(plan);
 }
 
+static void check_checks(json_object *api, struct topo *t)
+{
+	struct check_input in = { .topo = t };
+	struct check_report *report = NULL;
+	struct error err = ERROR_INIT;
+	json_object *doc;
+
+	assert_int_equal(check_host(&report, &in, &err), 0);
+	doc = check_json(report);
+	check_members(api, "Checks", doc);
+	check_items(api, "Check", doc, "checks");
+	json_object_put(doc);
+	check_report_free(report);
+}
+
 static void openapi_has_the_documents(void **state)
 {
 	json_object *api = openapi();
@@ -288,6 +304,7 @@ static void openapi_has_the_documents(void **state)
 	check_members(api, "Bundle", json_object_object_get(plan, "bundle"));
 	check_members(api, "PlanStep", json_object_array_get_idx(json_object_object_get(plan, "steps"), 0));
 	check_routes(api, t);
+	check_checks(api, t);
 	json_object_object_foreach(request, key, value) {
 		(void)value;
 		if (!json_object_object_get_ex(schema(api, "Request"), key, NULL))

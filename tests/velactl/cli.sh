@@ -110,7 +110,7 @@ gives 0 '^usage: velactl op wait ' help op wait
 says 2 'unknown verb "foo"; see velactl help' help foo
 man=docs/velactl.1
 missing=
-for verb in '' topo path routes 'acs show' 'acs plan' plan create list show delete 'op show' 'op wait' host dump; do
+for verb in '' topo path routes 'acs show' 'acs plan' doctor plan create list show delete 'op show' 'op wait' host dump; do
 	# shellcheck disable=SC2086 # two words: op show
 	run help $verb
 	narrow "$dir/out" 80 || missing+=" (a line of help $verb is too long)"
@@ -145,6 +145,21 @@ gives 0 'mlxconfig -d 0000:1a:00.0 set' acs plan --host "$host"
 gives 0 '^0000:17:02\.0  dsp        0x5f  0x1d  SV\+ TB- RR\+ CR\+ UF\+ EC\. DT-$' acs show --host "$host"
 run -o json acs plan --host "$host"
 check 'acs plan -o json: twelve pairs, no write' json 'len(d["pairs"]) == 12 and d["writes"] == [] and d["boot"] is None'
+# ---- doctor
+run doctor --host "$host"
+check 'doctor: exit 100, and the fix of an error' eval '((rc == 100)) && grep -q "fix  *mlxconfig -d BDF set ATS_ENABLED=true" "$dir/out"'
+COLUMNS=80 run doctor --all --host tests/hosts/cascade/sys.txt
+check 'doctor --all fits into 80 columns' narrow "$dir/out" 80
+check 'doctor --all also has what passes' eval 'grep -q "^pass  *iommu.off " "$dir/out"'
+gives 0 '^unknown   gpu.bar-qemu' doctor --host tests/hosts/snc4/sys.txt
+gives 101 '^unknown   boot.noats' doctor --host tests/hosts/rdma-topo-direct-nic/rdma_topo.json
+run -o json doctor --host "$host"
+check 'doctor -o json: the document' json 'd["counts"]["error"] == 12 and d["checks"][0]["id"] == "ats.absent"'
+check 'doctor -o json: the same exit status' eval '((rc == 100))'
+gives 0 '^ats.absent \(error\): ' doctor --explain ats.absent
+gives 0 'mlxconfig|vendor' -o json doctor --explain ats.absent
+says 3 'there is no check ats.none; velactl doctor --all lists them' doctor --explain ats.none
+says 2 'to explain a check say: velactl doctor --explain ID' doctor ats.absent
 gives 0 '0000:15:02\.0|0000:00:' topo --all --host "$host"
 gives 0 '10de:2330' topo --numeric --host "$host"
 gives 0 '^IOMMU +on' host --host "$host"

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What several rules ask of the facts. */
+#include <stdio.h>
+#include <string.h>
+
+#include "check/rule.h"
+
+const char check_as_root[] = "run as root: others see only the first 64 bytes of config space";
+
+enum host_known check_kernel_has(const struct check_run *run, unsigned major, unsigned minor)
+{
+	unsigned a = 0, b = 0;
+
+	if (sscanf(run->inv->kernel, "%u.%u", &a, &b) != 2)
+		return HOST_UNKNOWN;
+	return a > major || (a == major && b >= minor) ? HOST_PRESENT : HOST_ABSENT;
+}
+
+bool check_is_given(enum host_kind kind)
+{
+	return kind == HOST_GPU || kind == HOST_VF;
+}
+
+bool check_is_short(const struct host_facts *f)
+{
+	return pcicap_answers(&f->cap) && !f->cap.broken && f->cap.pcie == HOST_UNKNOWN;
+}
+
+const struct host_module *check_module(const struct check_run *run, const char *name)
+{
+	const struct host_system *s = &run->inv->system;
+
+	for (size_t i = 0; i < s->nmodules; i++)
+		if (strcmp(s->module[i].name, name) == 0)
+			return &s->module[i];
+	return NULL;
+}
+
+const char *check_param(const struct host_module *m, const char *name)
+{
+	for (size_t i = 0; m && i < m->nparams; i++)
+		if (strcmp(m->param[i].name, name) == 0)
+			return m->param[i].value;
+	return NULL;
+}
+
+const char *check_option(const struct check_run *run, size_t *at, const char *beginning)
+{
+	const struct host_boot *b = &run->inv->system.boot;
+
+	while (*at < b->noptions) {
+		const char *text = b->option[(*at)++].text;
+
+		if (strncmp(text, beginning, strlen(beginning)) == 0)
+			return text + strlen(beginning);
+	}
+	return NULL;
+}
+
+size_t check_said(const char *text)
+{
+	size_t len = strlen(text);
+
+	for (size_t i = len; i-- > 0;)
+		if (text[i] == ';')
+			return i;
+	return len;
+}

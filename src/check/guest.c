@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Rules: what QEMU and VFIO need of the host. */
+#include <string.h>
+
+#include "check/rule.h"
+
+static void kvm_missing(struct check_run *run)
+{
+	if (run->inv->kvm == HOST_PRESENT)
+		check_pass(run, "/dev/kvm");
+	else if (run->inv->kvm == HOST_UNKNOWN)
+		check_unknown(run, BDF_NONE, "make /sys/devices/virtual/misc readable", "cannot read whether KVM is there");
+	else
+		(void)check_fail(run, BDF_NONE, "no /dev/kvm");
+}
+
+static void vfio_unloaded(struct check_run *run)
+{
+	if (run->inv->vfio_pci == HOST_PRESENT)
+		check_pass(run, "vfio-pci is loaded");
+	else if (run->inv->vfio_pci == HOST_UNKNOWN)
+		check_unknown(run, BDF_NONE, "make /sys/bus/pci/drivers readable", "cannot read whether vfio-pci is there");
+	else
+		(void)check_fail(run, BDF_NONE, "vfio-pci is not loaded");
+}
+
+/* A guest maps its devices' BARs for its peers by type1; iommufd does not before VFIO_PCI_DMABUF. */
+static void peer_mapping(struct check_run *run)
+{
+	const struct host_module *vfio = check_module(run, "vfio"), *type1 = check_module(run, "vfio_iommu_type1");
+
+	if (type1)
+		check_pass(run, "vfio_iommu_type1 is there, and velad's guests use it, not iommufd");
+	else if (vfio && check_module(run, "iommufd"))
+		(void)check_fail(run, BDF_NONE, "vfio and iommufd are loaded, vfio_iommu_type1 is not; kernel %s", run->inv->kernel);
+}
+
+static void posted_interrupts(struct check_run *run)
+{
+	const struct host_module *intel = check_module(run, "kvm_intel"), *amd = check_module(run, "kvm_amd");
+	const char *value = intel ? check_param(intel, "enable_apicv") : check_param(amd, "avic"), *name = intel ? "enable_apicv" : "avic";
+
+	if (!intel && !amd)
+		return;
+	if (!value)
+		check_unknown(run, BDF_NONE, "make the module's parameters readable", "%s is unknown", name);
+	else if (strcmp(value, "Y") == 0 || strcmp(value, "1") == 0)
+		check_pass(run, "%s=%s", name, value);
+	else
+		check_fix(run, check_fail(run, BDF_NONE, "%s=%s", name, value), "options %s %s=1 in /etc/modprobe.d, then reload the module",
+			  intel ? "kvm_intel" : "kvm_amd", name);
+}
+
+static void is_virtual(struct check_run *run)
+{
+	if (run->inv->virtual == HOST_PRESENT)
+		(void)check_fail(run, BDF_NONE, "this host is itself a virtual machine (%s%s%s)", run->inv->dmi_vendor,
+				 *run->inv->dmi_product ? " " : "", run->inv->dmi_product);
+	else if (run->inv->virtual == HOST_UNKNOWN)
+		check_unknown(run, BDF_NONE, "systemd-detect-virt", "whether this host is a virtual machine is unknown");
+	else
+		check_pass(run, "no hypervisor below");
+}
+
+static void hugepages(struct check_run *run)
+{
+	uint64_t total = 0;
+	bool known = false;
+
+	for (size_t i = 0; i < run->inv->nnodes; i++)
+		for (size_t k = 0; k < run->inv->node[i].npools; k++) {
+			known = true;
+			total += run->inv->node[i].pool[k].total;
+		}
+	if (!known)
+		check_unknown(run, BDF_NONE, "make /sys/devices/system/node readable", "hugepages are unknown");
+	else if (total)
+		check_pass(run, "reserved");
+	else
+		(void)check_fail(run, BDF_NONE, "no hugepages are reserved");
+}
+
+const struct check_rule check_guest_rules[] = {
+	{ "host.kvm-missing", CHECK_ERROR, "KVM is not there", "Without KVM guests are emulated, and get no devices.",
+	  "Linux, Documentation/virt/kvm/api.rst", "/dev/kvm", "VT-x or SVM on in the firmware setup; modprobe kvm_intel or kvm_amd", kvm_missing },
+	{ "vfio.not-loaded", CHECK_INFO, "vfio-pci is not loaded", "Devices are given to guests by this driver. velad loads it with the first guest.",
+	  "Linux, Documentation/driver-api/vfio.rst", "the module vfio-pci", "modprobe vfio-pci shows whether this kernel has it", vfio_unloaded },
+	{ "vfio.peer-mapping", CHECK_WARNING, "VFIO does not map devices' BARs for their peers",
+	  "Requests from NIC to GPU that go up to the IOMMU are translated to the GPU's BAR there. Type1 maps BARs; iommufd does not before "
+	  "VFIO_PCI_DMABUF (Linux 6.19, and a QEMU that uses it): peer-to-peer is then lost without a word.",
+	  "kata-containers issue 12549; cloud-hypervisor pull 7981", "vfio_iommu_type1", "modprobe vfio_iommu_type1", peer_mapping },
+	{ "kvm.posted-interrupts", CHECK_INFO, "interrupts of devices take an exit from the guest",
+	  "With posted interrupts (Intel) or AVIC (AMD) a NIC's completion interrupts a vCPU without leaving the guest.",
+	  "Intel VT-d specification, 5.2.5; AMD64 manual 2, 15.29; Linux, arch/x86/kvm", "enable_apicv=Y, or avic=Y",
+	  "options kvm_intel enable_apicv=1 in /etc/modprobe.d", posted_interrupts },
+	{ "host.virtual", CHECK_WARNING, "the host is itself a virtual machine",
+	  "A virtual machine sees an invented PCIe tree: paths and ACS say nothing about the machine below.",
+	  "Linux, arch/x86/include/asm/cpufeatures.h, X86_FEATURE_HYPERVISOR", "bare metal", "run velad on the machine itself", is_virtual },
+	{ "memory.hugepages", CHECK_INFO, "no hugepages are reserved",
+	  "Memory of guests in 4 KiB pages is slow to pin and costs the IOMMU and ATS a translation for each.",
+	  "Linux, Documentation/admin-guide/mm/hugetlbpage.rst", "hugepages of 1 GiB per NUMA node",
+	  "hugepagesz=1G hugepages=N on the kernel command line, then reboot", hugepages },
+	{ 0 },
+};
