@@ -84,18 +84,37 @@ static void find_endpoints(const struct topo *t, struct reps *r)
 	}
 }
 
-/* The route from below c to a sibling: groups differ, so it should pass the root complex. */
-static int check_claim(const struct topo *t, struct inventory *inv, const struct reps *reps, uint32_t c)
+static bool leaks_to(const struct topo *t, uint32_t from, uint32_t to, struct topo_leak *leak)
 {
-	uint32_t bus = topo_at(t, c)->parent, from = reps->endpoint[c], to;
-	char a[BDF_TEXT_MAX], b[BDF_TEXT_MAX];
-	struct topo_leak leak;
+	return to != TOPO_NONE && group_of(t, from) != group_of(t, to) && leaks(t, NULL, from, to, leak) && leak->certain;
+}
+
+/* The route from below c to a sibling of another group should pass the root complex. One sibling is as good as another,
+ * but where Egress Control tells them apart. */
+static bool leaks_across(const struct topo *t, const struct reps *reps, uint32_t c, struct topo_leak *leak)
+{
+	uint32_t bus = topo_at(t, c)->parent, from = reps->endpoint[c];
 
 	if (from == TOPO_NONE)
+		return false;
+	if (!(topo_at(t, c)->fn->facts->cap.acs.ctl & TOPO_ACS_EC))
+		return leaks_to(t, from, reps->first[bus], leak) || leaks_to(t, from, reps->second[bus], leak);
+	for (uint32_t i = 0; i < topo_count(t); i++)
+		if (topo_at(t, i)->parent == bus && leaks_to(t, from, reps->endpoint[i], leak))
+			return true;
+	return false;
+}
+
+static int check_claim(const struct topo *t, struct inventory *inv, const struct reps *reps, uint32_t c)
+{
+	char a[BDF_TEXT_MAX], b[BDF_TEXT_MAX];
+	struct topo_leak leak;
+	uint32_t from, to;
+
+	if (!leaks_across(t, reps, c, &leak))
 		return 0;
-	to = group_of(t, from) != group_of(t, reps->first[bus]) ? reps->first[bus] : reps->second[bus];
-	if (to == TOPO_NONE || !leaks(t, NULL, from, to, &leak) || !leak.certain)
-		return 0;
+	from = leak.from;
+	to = leak.to;
 	return host_finding_add(inv, "group.claims-more", topo_at(t, c)->fn->bdf,
 				"a request of %s (IOMMU group %d) for %s (group %d) does not pass the IOMMU: it %s; give them to one "
 				"tenant only, or set ACS by pci=config_acs= and reboot", bdf_text(a, topo_at(t, from)->fn->bdf),

@@ -190,6 +190,13 @@ def put_dsn(out, fn, at):
 def put_acs(out, fn, at):
     out.ext(at, 0x000D, 1)
     out.put("HH", at + 4, fn.acs_cap, fn.acs_ctl)
+    for bit in fn.facts.get("egress", []):
+        out[at + 8 + bit // 8] |= 1 << bit % 8
+
+
+def acs_size(fn):
+    """With Egress Control, and a vector of as many bits as 15:8 of the capability say, or 256 (PCIe 7.7.11)."""
+    return 8 + (((fn.acs_cap >> 8 or 256) + 31) // 32 * 4 if fn.acs_cap & 0x20 else 0)
 
 
 def put_ari(out, fn, at):
@@ -282,7 +289,7 @@ def has_link(fn, speed):
 EXT = {
     "aer": Writer(lambda fn: not fn.is_vf and fn.aer, 0x48, put_aer),
     "dsn": Writer(lambda fn: fn.serial is not None and not fn.is_vf, 12, put_dsn),
-    "acs": Writer(lambda fn: fn.acs_cap is not None, 8, put_acs),
+    "acs": Writer(lambda fn: fn.acs_cap is not None, acs_size, put_acs),
     "ari": Writer(lambda fn: fn.has_ari(), 8, put_ari),
     "sriov": Writer(lambda fn: fn.sriov is not None, 0x40, put_sriov),
     "ats": Writer(lambda fn: fn.ats is not None, 8, put_ats),

@@ -112,12 +112,33 @@ static void a_group_from_other_bits_is_coarse(void **state)
 	topo_unref(t);
 }
 
+/* A vector that leaves out one peer: Request Redirect is on, and a request for that peer goes straight across. */
+static void egress_control_opens(void **state)
+{
+	struct topo *t = test_topo_host("egress");
+	const struct inventory *inv = topo_inventory(t);
+	size_t n = 0;
+
+	(void)state;
+	for (size_t i = 0; i < inv->nfindings; i++) {
+		if (strcmp(inv->finding[i].id, "group.claims-more") != 0)
+			continue;
+		assert_true(bdf_eq(inv->finding[i].bdf, test_bdf(n == 0 ? "0000:12:00.0" : "0000:12:02.0")));
+		assert_non_null(strstr(inv->finding[i].text, n == 0 ? "0000:13:00.0 (IOMMU group 5) for 0000:15:00.0 (group 4)" : "0000:14:00.0"));
+		assert_non_null(strstr(inv->finding[i].text, "does not name that peer"));
+		n++;
+	}
+	assert_int_equal(n, 2);
+	topo_unref(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(as_linux_sets_it_up_nothing_leaks), cmocka_unit_test(a_cleared_port_leaks),
 		cmocka_unit_test(direct_translated_leaks_nothing),   cmocka_unit_test(unknown_is_no_isolation),
 		cmocka_unit_test(a_group_from_other_bits_is_coarse),
+		cmocka_unit_test(egress_control_opens),
 	};
 
 	return cmocka_run_group_tests_name("isolation", tests, NULL, NULL);
