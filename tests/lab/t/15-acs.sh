@@ -12,7 +12,7 @@
 port=0000:82:02.0 # above NIC 85:00.0; GPUs 83:00.0 and 84:00.0 are below the same switch
 boot="--kernel /srv/lab/guest/vmlinuz --initrd /srv/lab/guest/initrd --cmdline 'console=ttyS0 report.stay mitigations=off nokaslr'"
 guest="--gpus 1 --vfs-per-gpu 1 --gdr required --vcpus 1 --memory 256M $boot"
-groups() { l1 'cd /sys/bus/pci/devices; for d in 0000:8[0-6]:0*; do g=$(readlink $d/iommu_group); echo "$d ${g##*/}"; done'; }
+groups() { l1 'cd /sys/bus/pci/devices; for d in *; do g=$(readlink $d/iommu_group); [ -e $d/physfn ] || echo "$d ${g##*/}"; done'; }
 words() { l1 'for d in /sys/bus/pci/devices/*; do d=${d##*/}; w=$(setpci -s $d ECAP_ACS+6.w 2>/dev/null); [ -z "$w" ] || echo "$d $w"; done'; }
 state() { l1 "velactl -o json show $1 | jq -r .state"; }
 
@@ -47,6 +47,33 @@ is "velad awake: direct again" "$direct" "$(guest_routes "$console" "$direct")"
 is "the guest has a finding, and runs" "running acs.lost $port" \
 	"$(l1 'sleep 1; velactl -o json show one | jq -r "[.state, .findings[].rule, .findings[].device] | join(\" \")"')"
 matches "the journal has port and guest" "instance one: ACS control of port $port was 0x1d" "$(l1 'journalctl -u velad --no-pager')"
+# A secondary bus reset at the root port resets the switch below. Then everything gets its registers back, by the script in
+# place of the kernel, which has no such call in sysfs before 6.13: what it saves of ports is the first 256 bytes, and ACS
+# comes back as it sets it by default (pci_restore_state). The time is from there to DT again.
+seen=$(l1 -t 120 '
+	cd /sys/bus/pci/devices/0000:80:00.0 && mkdir /tmp/saved
+	below=$(find . -mindepth 2 -name config -printf "%d %h\n" | sort -n | cut -d " " -f 2)
+	now() { echo $((${EPOCHREALTIME/./} / 1000)); }
+	for d in $below; do
+		case ${d##*/} in 0000:8[12]:*) head -c 256 $d/config;; *) cat $d/config;; esac >/tmp/saved/${d##*/}
+	done
+	setpci -s 80:00.0 BRIDGE_CONTROL=0040:0040; sleep 0.01; setpci -s 80:00.0 BRIDGE_CONTROL=0000:0040; sleep 0.1
+	for d in $below; do
+		case ${d##*/} in
+		0000:85:1*) [ -e /tmp/saved/vfs ] || { >/tmp/saved/vfs; setpci -s 85:00.0 ECAP_SRIOV+8.w=0010
+			setpci -s 85:00.0 ECAP_SRIOV+10.w=0007; setpci -s 85:00.0 ECAP_SRIOV+8.w=0019; };;
+		esac
+		cat /tmp/saved/${d##*/} >$d/config
+	done
+	lost=$(setpci -s 82:02.0 ECAP_ACS+6.w)
+	setpci -s 82:00.0 ECAP_ACS+6.w=001d; setpci -s 82:01.0 ECAP_ACS+6.w=001d; setpci -s 82:03.0 ECAP_ACS+6.w=001d
+	setpci -s 82:02.0 ECAP_ACS+6.w=001d; begin=$(now)
+	until [ "$(setpci -s 82:02.0 ECAP_ACS+6.w)" = 005d ] || [ $(($(now) - begin)) -gt 20000 ]; do :; done
+	echo $lost $(($(now) - begin))')
+read -r lost ms <<<"$seen"
+is "a bus reset above the switch takes the port's ACS control" 0000 "$lost"
+passes "velad sets Direct Translated P2P again within a second (and what emulation takes): after $ms ms" test "$ms" -le 3000
+is "the guest, whose devices went through it: direct" "$direct" "$(guest_routes "$console" "$direct")"
 l1 "systemctl stop velad; setpci -s $port ECAP_ACS+6.w=001d; systemctl start velad; velactl list >/dev/null"
 is "and when velad starts" 005d "$(l1 -t 60 "
 	for _ in \$(seq 20); do w=\$(setpci -s $port ECAP_ACS+6.w); [ \$w = 001d ] || break; sleep 0.5; done; echo \$w")"
