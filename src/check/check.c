@@ -160,7 +160,7 @@ int check_host(struct check_report **ret, const struct check_input *in, struct e
 	auto_(check_report_free) struct check_report *report = calloc(1, sizeof(*report));
 	auto_(plan_acs_free) struct plan_acs *acs = NULL;
 	struct check_run run = { .report = report, .in = in, .t = in->topo, .inv = topo_inventory(in->topo) };
-	int r = report ? plan_acs_all(&acs, in->topo, err) : -ENOMEM;
+	int r = report ? plan_acs_all(&acs, in->topo, false, err) : -ENOMEM;
 
 	if (err->code)
 		return r;

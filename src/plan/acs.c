@@ -9,10 +9,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/sbuf.h"
+#include "plan/acs_boot.h"
 
 #define MELLANOX 0x15b3
-#define REDIRECTS (TOPO_ACS_SV | TOPO_ACS_RR | TOPO_ACS_CR | TOPO_ACS_UF) /* REQ_ACS_FLAGS */
 
 struct work {
 	struct plan_acs   *plan;
@@ -28,8 +27,7 @@ static const struct host_facts *facts_at(const struct work *w, uint32_t i)
 	return topo_at(w->t, i)->fn->facts;
 }
 
-/* Where Direct Translated P2P would let it across: the first port that turns it away. */
-static uint32_t turned_at(const struct topo_route *r)
+uint32_t plan_acs_turned_at(const struct topo_route *r)
 {
 	for (size_t i = 0; i < r->nports; i++)
 		if (r->port[i].rule == TOPO_RULE_RR || r->port[i].rule == TOPO_RULE_NO_P2P ||
@@ -41,7 +39,7 @@ static uint32_t turned_at(const struct topo_route *r)
 /* One bit nearer to direct, if a bit stands in this transaction's way. */
 static bool remedy(struct work *w, const struct topo_route *r, bool translated)
 {
-	uint32_t port = turned_at(r);
+	uint32_t port = plan_acs_turned_at(r);
 
 	if (r->verdict == TOPO_DIRECT || !translated)
 		return false;
@@ -117,8 +115,9 @@ static int explain(struct work *w, struct plan_acs_pair *p, const struct topo_gd
 	if (turned && g->ats == HOST_ABSENT && facts_at(w, worst->decided)->cap.acs.cap & TOPO_ACS_DT) /* else it would not help */
 		return explain_ats(w, p, topo_physical(w->t, nic));
 	if (turned && facts_at(w, worst->decided)->kind == HOST_ROOT_PORT)
-		r = say(w, &p->why, "they are below different root ports, and root port %s has no Direct Translated P2P (ACSCap 0x%02x)",
-			port, facts_at(w, worst->decided)->cap.acs.cap);
+		r = say(w, &p->why, "they are below different root ports, and root port %s has no Direct Translated P2P (ACSCap 0x%02x): "
+			"it goes %s", port, facts_at(w, worst->decided)->cap.acs.cap,
+			p->path == TOPO_SYS ? "from socket to socket" : "through the root complex");
 	else if (turned)
 		r = say(w, &p->why, "port %s has no Direct Translated P2P (ACSCap 0x%02x)", port,
 			facts_at(w, worst->decided)->cap.acs.cap);
@@ -162,6 +161,7 @@ static int judge(struct work *w, struct plan_acs_pair *p, uint32_t nic, uint32_t
 	p->then = worst->verdict;
 	p->rule = worst->rule;
 	p->port = worst->decided == TOPO_NONE ? BDF_NONE : topo_at(w->t, worst->decided)->fn->bdf;
+	p->through = topo_route_through(worst, w->t, nic, gpu);
 	p->why = p->fix = "";
 	if (direct) {
 		p->state = p->now == TOPO_DIRECT ? PLAN_ACS_DIRECT : PLAN_ACS_PLANNED;
@@ -193,52 +193,6 @@ static int collect(struct work *w)
 									  written(acs->ctl, w->ctl[i]) };
 	}
 	return p->write ? 0 : -ENOMEM;
-}
-
-/* "1011101", highest bit first. Every bit is spelled out: x would mean what firmware left, not what the kernel
- * sets (pci_setup_device's config_acs; gpudirect folklore gets this wrong). */
-static void add_flags(struct sbuf *b, uint16_t bits)
-{
-	for (int i = 6; i >= 0; i--)
-		sbuf_add(b, bits >> i & 1 ? "1" : "0");
-}
-
-/* config_acs= came with 6.11 (47c8846a49ba); with more than one device it fails until 6.14 or a stable backport
- * ("PCI/ACS: Fix 'pci=config_acs=' parameter"). */
-static int warn(struct work *w)
-{
-	unsigned major = 0, minor = 0;
-	const char *kernel = topo_inventory(w->t)->kernel;
-	struct plan_acs *p = w->plan;
-
-	p->warning = "";
-	if (!*p->boot || sscanf(kernel, "%u.%u", &major, &minor) != 2)
-		return 0;
-	if (major < 6 || (major == 6 && minor < 11))
-		return say(w, &p->warning, "kernel %s has no config_acs=; it came with 6.11", kernel);
-	if (p->nwrites > 1 && major == 6 && minor < 14)
-		return say(w, &p->warning, "kernel %s may take only the first device of config_acs= (fixed in 6.14 and later stable "
-			   "releases): look for \"Can't parse ACS command line parameter\" in its log", kernel);
-	return 0;
-}
-
-static int write_boot(struct work *w)
-{
-	struct plan_acs *p = w->plan;
-	struct sbuf b = { 0 };
-	char text[BDF_TEXT_MAX];
-	int r = 0;
-
-	for (size_t i = 0; i < p->nwrites; i++) {
-		sbuf_add(&b, i ? ";" : "pci=config_acs=");
-		add_flags(&b, (p->write[i].to | REDIRECTS) & p->write[i].cap);
-		sbuf_addf(&b, "@%s", bdf_text(text, p->write[i].port));
-	}
-	p->boot = b.failed ? NULL : arena_strdup(&p->arena, b.text ? b.text : "");
-	if (!p->boot)
-		r = -ENOMEM;
-	sbuf_done(&b);
-	return r < 0 ? r : warn(w);
 }
 
 /* ---- wants --------------------------------------------------------------------------------------------- */
@@ -316,6 +270,7 @@ int plan_acs_make(struct plan_acs **ret, const struct topo *t, const uint16_t *b
 	int r = p ? 0 : -ENOMEM;
 
 	if (r == 0) {
+		p->boot = p->grub = p->warning = "";
 		w.ctl = arena_array(&p->arena, topo_count(t), sizeof(*w.ctl));
 		w.kept = arena_array(&p->arena, topo_count(t), sizeof(*w.kept));
 		w.base = base ? base : plan_acs_words(t, NULL, &p->arena);
@@ -327,8 +282,6 @@ int plan_acs_make(struct plan_acs **ret, const struct topo *t, const uint16_t *b
 	}
 	if (r == 0)
 		r = collect(&w);
-	if (r == 0)
-		r = write_boot(&w);
 	if (r < 0)
 		return err->code ? err->code : error_set(err, r, "no memory for an ACS plan");
 	*ret = steal(p);
@@ -373,16 +326,23 @@ int plan_acs_wants(struct plan_acs_want **ret, size_t *n, const struct topo *t, 
 	return 0;
 }
 
-int plan_acs_all(struct plan_acs **ret, const struct topo *t, struct error *err)
+int plan_acs_all(struct plan_acs **ret, const struct topo *t, bool exclusive, struct error *err)
 {
+	auto_(plan_acs_free) struct plan_acs *p = NULL;
 	struct plan_acs_want *want;
 	struct arena arena = { 0 };
 	size_t n;
 	int r = plan_acs_wants(&want, &n, t, &arena);
 
-	r = r < 0 ? error_set(err, r, "no memory for an ACS plan") : plan_acs_make(ret, t, NULL, want, n, err);
+	if (r == 0)
+		r = plan_acs_make(&p, t, NULL, want, n, err);
+	if (r == 0)
+		r = plan_acs_boot(p, t, exclusive);
 	arena_done(&arena);
-	return r;
+	if (r < 0)
+		return err->code ? err->code : error_set(err, r, "no memory for an ACS plan");
+	*ret = steal(p);
+	return 0;
 }
 
 struct plan_acs *plan_acs_free(struct plan_acs *p)
@@ -396,7 +356,7 @@ struct plan_acs *plan_acs_free(struct plan_acs *p)
 
 const char *plan_acs_state_text(enum plan_acs_state s)
 {
-	static const char *const text[] = { "direct", "planned", "impossible", "unknown" };
+	static const char *const text[] = { "direct", "planned", "boot", "impossible", "unknown" };
 
 	return text[s];
 }

@@ -179,7 +179,7 @@ int plan_routes_json(json_object **ret, const struct topo *t, struct error *err)
 {
 	auto_(plan_acs_free) struct plan_acs *acs = NULL;
 	struct routes w = { .t = t };
-	int r = plan_acs_all(&acs, t, err);
+	int r = plan_acs_all(&acs, t, false, err);
 
 	if (r < 0)
 		return r;

@@ -26,6 +26,8 @@ enum ctl_group {
 	CTL_SHOW = 1 << 10,
 	CTL_CREATE = 1 << 11,
 	CTL_DOCTOR = 1 << 12,
+	CTL_ACS = 1 << 20,
+	CTL_DRY = 1 << 21,   /* --dry-run */
 };
 
 #define CTL_WORDS_MAX 8
@@ -34,6 +36,7 @@ struct ctl_args {
 	const char *word[CTL_WORDS_MAX]; /* what is no option, the verb first; borrowed from argv, as all below */
 	size_t      nwords;
 	bool        json, help, version, all, unfold, matrix, numeric, xml, nccl, no_wait, explain, anonymize, vpd;
+	bool        exclusive, grub, dry_run;
 	const char *root, *host, *conf, *socket, *file, *svg, *gpu, *with;
 	const char *dot; /* "": --dot without a FILE */
 	uint64_t    timeout; /* seconds */

@@ -107,7 +107,7 @@ enum ctl_exit ctl_acs_show(struct ctl *c, char const *const *arg, size_t n)
 
 static const struct ctl_column pair_columns[] = {
 	{ "GPU", CTL_LEFT }, { "NIC", CTL_LEFT }, { "PATH", CTL_LEFT, .drop = 2 }, { "NOW", CTL_LEFT }, { "STATE", CTL_LEFT },
-	{ "AT", CTL_LEFT, .drop = 1 },
+	{ "AT", CTL_LEFT, .drop = 1 }, { "THROUGH", CTL_LEFT, .drop = 3 },
 };
 
 static const struct ctl_column write_columns[] = {
@@ -122,7 +122,7 @@ static bool write_pairs(struct ctl_out *out, json_object *pairs)
 	for (size_t i = 0; ok && i < ctl_doc_count(pairs); i++) {
 		json_object *p = json_object_array_get_idx(pairs, i);
 		const char *cell[] = { ctl_doc_text(p, "gpu"), ctl_doc_text(p, "nic"), ctl_doc_text(p, "path"), ctl_doc_text(p, "now"),
-				       ctl_doc_text(p, "state"), ctl_doc_text(p, "port") };
+				       ctl_doc_text(p, "state"), ctl_doc_text(p, "port"), ctl_doc_text(p, "through") };
 
 		ok = ctl_table_row(t, NULL, cell, ARRAY_SIZE(cell));
 	}
@@ -197,15 +197,39 @@ static void write_reasons(struct ctl_out *out, json_object *pairs)
 	}
 }
 
+/* What the redirects that are off let through, and for whom. */
+static void write_shared(struct ctl_out *out, json_object *shared)
+{
+	if (!ctl_doc_count(shared))
+		return;
+	ctl_out_wrap(out, "With it these share an IOMMU group, and go to one guest together, their VFs with them:", 0);
+	for (size_t i = 0; i < ctl_doc_count(shared); i++) {
+		json_object *one = json_object_array_get_idx(shared, i);
+		struct ctl_out line = { 0 };
+
+		for (size_t k = 0; k < ctl_doc_count(one); k++)
+			sbuf_addf(&line.text, "%s%s", k ? " " : "", json_object_get_string(json_object_array_get_idx(one, k)));
+		sbuf_add(&out->text, "- ");
+		ctl_out_wrap(out, line.text.text ? line.text.text : "", 2);
+		sbuf_done(&line.text);
+	}
+	ctl_out_wrap(out, "Their requests cross by address, unseen by the IOMMU: a guest must have GPU memory at the host's own addresses (as "
+			  "guests of GB200 and GB300 do), or all that uses them runs on the host.", 0);
+}
+
 static void write_boot(struct ctl_out *out, json_object *plan)
 {
 	const char *boot = ctl_doc_text(plan, "boot"), *warning = ctl_doc_text(plan, "warning");
+	json_object *booted = NULL;
 
 	if (!*boot)
 		return;
-	sbuf_add(&out->text, "\nas a kernel argument, which outlives resets:\n  ");
+	(void)json_object_object_get_ex(plan, "booted", &booted);
+	sbuf_addf(&out->text, "\nas a kernel argument, which outlives resets%s:\n  ",
+		  json_object_get_boolean(booted) ? "; this kernel was started with it" : " (acs plan --grub has it as a file)");
 	ctl_out_safe(out, boot);
 	sbuf_add(&out->text, "\n");
+	write_shared(out, ctl_doc_list(plan, "shared"));
 	if (*warning)
 		ctl_out_wrap(out, warning, 0);
 }
@@ -220,14 +244,24 @@ static int write_plan(struct ctl *c, json_object *plan, struct error *err)
 		return error_set(err, -ENOMEM, "no memory for the table");
 	sbuf_add(&c->out.text, "\n");
 	write_reasons(&c->out, pairs);
-	if (!ctl_doc_count(writes)) {
+	if (!ctl_doc_count(writes))
 		sbuf_add(&c->out.text, "nothing to write\n");
-		return 0;
-	}
-	sbuf_addf(&c->out.text, "writes to ACS control, %zu:\n", ctl_doc_count(writes));
-	if (!write_writes(&c->out, writes))
+	else
+		sbuf_addf(&c->out.text, "writes to ACS control, %zu:\n", ctl_doc_count(writes));
+	if (ctl_doc_count(writes) && !write_writes(&c->out, writes))
 		return error_set(err, -ENOMEM, "no memory for the table");
 	write_boot(&c->out, plan);
+	return 0;
+}
+
+/* For a redirection into a file: that, or nothing. */
+static int write_grub(struct ctl *c, json_object *plan, struct error *err)
+{
+	const char *grub = ctl_doc_text(plan, "grub");
+
+	if (!*grub)
+		return error_set(err, -ENOENT, "there is nothing that a kernel argument could make direct; see velactl acs plan");
+	sbuf_add(&c->out.text, grub);
 	return 0;
 }
 
@@ -239,5 +273,5 @@ enum ctl_exit ctl_acs_plan(struct ctl *c, char const *const *arg, size_t n)
 
 	(void)arg, (void)n; /* it takes none */
 	r = ctl_source_acs(&doc, c, &err);
-	return finish(c, r, doc, write_plan, &err);
+	return finish(c, r, doc, c->args.grub ? write_grub : write_plan, &err);
 }

@@ -124,12 +124,12 @@ int ctl_source_acs(json_object **ret, struct ctl *c, struct error *err)
 {
 	auto_(plan_acs_free) struct plan_acs *plan = NULL;
 	auto_(topo_unref) struct topo *t = NULL;
-	int r = ask_or_read(ret, &t, c, "/v1/acs", err);
+	int r = ask_or_read(ret, &t, c, c->args.exclusive ? "/v1/acs/exclusive" : "/v1/acs", err);
 
 	if (r < 0 || !t)
 		return r;
-	r = plan_acs_all(&plan, t, err);
-	return r < 0 ? r : rendered(ret, plan_acs_json(plan), err);
+	r = plan_acs_all(&plan, t, c->args.exclusive, err);
+	return r < 0 ? r : rendered(ret, plan_acs_json(plan, NULL), err);
 }
 
 int ctl_source_checks(json_object **ret, struct ctl *c, struct error *err)

@@ -137,16 +137,26 @@ static int get_route(void *self, const struct api_request *req, struct api_respo
 	return get_between(self, req, res, plan_route_json, err);
 }
 
-static int get_acs(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+static int acs_plan(struct manager *m, struct api_response *res, bool exclusive, struct error *err)
 {
 	auto_(plan_acs_free) struct plan_acs *plan = NULL;
-	struct manager *m = self;
 	int r = current_catch_up(m->now, CURRENT_CONTROLS, err);
 
-	(void)req;
 	if (r == 0)
-		r = plan_acs_all(&plan, current_topo(m->now), err);
-	return r < 0 ? r : answer(res, plan_acs_json(plan), err);
+		r = plan_acs_all(&plan, current_topo(m->now), exclusive, err);
+	return r < 0 ? r : answer(res, plan_acs_json(plan, NULL), err);
+}
+
+static int get_acs(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	(void)req;
+	return acs_plan(self, res, false, err);
+}
+
+static int get_acs_exclusive(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	(void)req;
+	return acs_plan(self, res, true, err);
 }
 
 static int get_checks(void *self, const struct api_request *req, struct api_response *res, struct error *err)
@@ -314,6 +324,7 @@ const struct api_route velad_routes[] = {
 	{ "GET", "/v1/routes/{functions}", get_route },
 	{ "GET", "/v1/acs", get_acs },
 	{ "GET", "/v1/checks", get_checks },
+	{ "GET", "/v1/acs/exclusive", get_acs_exclusive },
 	{ "GET", "/v1/changes/{since}", get_changes },
 	{ "POST", "/v1/plans", plans_post },
 	{ "GET", "/v1/plans", plans_list },

@@ -256,10 +256,11 @@ static void check_routes(json_object *api, struct topo *t)
 	check_members(api, "Route", all);
 	check_items(api, "RoutePort", json_object_array_get_idx(json_object_object_get(all, "routes"), 0), "ports");
 	json_object_put(all);
-	assert_int_equal(plan_acs_all(&plan, t, &err), 0);
-	acs = plan_acs_json(plan);
+	assert_int_equal(plan_acs_all(&plan, t, true, &err), 0);
+	acs = plan_acs_json(plan, NULL);
 	check_members(api, "AcsPlan", acs);
 	check_items(api, "AcsPair", acs, "pairs");
+	check_items(api, "AcsBootPort", acs, "boot_ports");
 	json_object_put(acs);
 	plan_acs_free(plan);
 }

@@ -208,7 +208,7 @@ static uint16_t *words(struct topo *t, struct arena *arena)
 	auto_(plan_acs_free) struct plan_acs *p = NULL;
 	struct error err = ERROR_INIT;
 
-	assert_int_equal(plan_acs_all(&p, t, &err), 0);
+	assert_int_equal(plan_acs_all(&p, t, false, &err), 0);
 	return plan_acs_words(t, p, arena);
 }
 

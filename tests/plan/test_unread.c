@@ -77,7 +77,7 @@ static void nothing_is_planned(struct topo *t)
 	auto_(plan_acs_free) struct plan_acs *p = NULL;
 	struct error err = ERROR_INIT;
 
-	assert_int_equal(plan_acs_all(&p, t, &err), 0);
+	assert_int_equal(plan_acs_all(&p, t, false, &err), 0);
 	assert_true(p->npairs >= 8 && p->nwrites == 0 && !*p->boot);
 	for (size_t i = 0; i < p->npairs; i++) {
 		assert_int_equal(p->pair[i].state, PLAN_ACS_UNKNOWN);

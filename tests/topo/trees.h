@@ -110,8 +110,11 @@ static inline void tree_add_device(struct tree *x, int parent, unsigned bus)
 		x->facts[pf]->kind = HOST_NIC;
 		x->facts[pf]->cap.ats.known = tree_random(x, 8) ? HOST_PRESENT : (enum host_known)tree_random(x, 2);
 	}
-	if (tree_random(x, 3) == 0)
-		(void)tree_add(x, parent, END, tree_at(bus, 0, 1));
+	if (tree_random(x, 3) == 0) {
+		int second = tree_add(x, parent, END, tree_at(bus, 0, 1));
+
+		x->facts[pf]->cap.multifunction = x->facts[second]->cap.multifunction = true;
+	}
 	for (unsigned v = tree_random(x, 3) == 0 ? 2 : 0; v; v--) {
 		int vf = tree_add(x, parent, END, tree_at(bus, 1, v));
 
@@ -138,8 +141,11 @@ static inline void tree_add_switch(struct tree *x, int parent, unsigned bus, uns
 	int usp = tree_add(x, parent, USP, tree_at(bus, 0, 0));
 	unsigned inner = ++x->bus;
 
-	if (tree_random(x, 4) == 0)
-		(void)tree_add(x, parent, END, tree_at(bus, 0, 1)); /* the switch's own endpoint */
+	if (tree_random(x, 4) == 0) { /* the switch's own endpoint */
+		int own = tree_add(x, parent, END, tree_at(bus, 0, 1));
+
+		x->facts[usp]->cap.multifunction = x->facts[own]->cap.multifunction = true;
+	}
 	for (unsigned d = 0, n = 1 + tree_random(x, 3); d < n && x->n < TREE_NODES - 12; d++) {
 		int dsp = tree_add(x, usp, tree_random(x, 40) ? DSP : BLIND, tree_at(inner, d, 0));
 
