@@ -5,8 +5,6 @@
 #include "check/rule.h"
 #include "topo/route.h"
 
-#define MELLANOX 0x15b3
-
 static bool below_one_switch(const struct plan_acs_pair *p)
 {
 	return p->path <= TOPO_PXB;
@@ -15,45 +13,6 @@ static bool below_one_switch(const struct plan_acs_pair *p)
 static const struct host_function *function_of(const struct check_run *run, struct bdf bdf)
 {
 	return topo_at(run->t, topo_find(run->t, bdf))->fn;
-}
-
-/* The function itself, or of a VF its PF. */
-static const struct host_function *physical_of(const struct check_run *run, struct bdf bdf)
-{
-	return topo_at(run->t, topo_physical(run->t, topo_find(run->t, bdf)))->fn;
-}
-
-/* Whether this is the first pair with that NIC: of what concerns the NIC alone it is enough. */
-static bool first_of_nic(const struct check_run *run, size_t i)
-{
-	for (size_t k = 0; k < i; k++)
-		if (bdf_eq(run->acs->pair[k].nic, run->acs->pair[i].nic))
-			return false;
-	return true;
-}
-
-static void ats_absent(struct check_run *run)
-{
-	for (size_t i = 0; i < run->acs->npairs; i++) {
-		const struct plan_acs_pair *p = &run->acs->pair[i];
-		const struct host_function *nic = physical_of(run, p->nic);
-		char name[BDF_TEXT_MAX];
-		struct check_finding *f;
-
-		if (!below_one_switch(p) || !first_of_nic(run, i) || run->inv->iommu == HOST_ABSENT)
-			continue;
-		if (p->state == PLAN_ACS_DIRECT)
-			check_pass(run, "%s: direct as it is", bdf_text(name, nic->bdf));
-		else if (nic->facts->cap.ats.known == HOST_PRESENT)
-			check_pass(run, "%s has ATS", bdf_text(name, nic->bdf));
-		else if (nic->facts->cap.ats.known == HOST_UNKNOWN)
-			check_unknown(run, nic->bdf, check_as_root, "whether it has ATS cannot be read");
-		else {
-			f = check_fail(run, nic->bdf, "no ATS capability, so its requests for GPU memory go up to the IOMMU and back");
-			if (nic->facts->vendor == MELLANOX)
-				check_fix(run, f, "mlxconfig -d %s set ATS_ENABLED=true, then reboot the host", bdf_text(name, nic->bdf));
-		}
-	}
 }
 
 /* The first pair of each GPU, which is with the nearest NIC only if no NIC is below a switch with it. */
@@ -204,11 +163,6 @@ static void acs_ec(struct check_run *run)
 }
 
 const struct check_rule check_acs_rules[] = {
-	{ "ats.absent", CHECK_ERROR, "a NIC below a switch with a GPU has no ATS",
-	  "In a guest only translated requests go straight from NIC to GPU; the rest goes up to the IOMMU at a fraction of the bandwidth. "
-	  "Where firmware has ATS off, the capability is not there at all.",
-	  "NVIDIA, optimizing VM configuration for AI inference, appendix; NVIDIA/nccl issue 949", "the ATS capability, on by firmware",
-	  "switch ATS on in the NIC's firmware by its vendor's tool, then reboot the host", ats_absent },
 	{ "acs.no-dt", CHECK_ERROR, "a switch port on the way cannot let translated requests through",
 	  "A port that redirects requests lets translated ones across only by Direct Translated P2P.",
 	  "PCI Express Base Specification 6.0, 6.12.1.1", "Direct Translated P2P in the port's ACS capability",

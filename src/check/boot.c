@@ -166,7 +166,7 @@ static void config_acs_kernel(struct check_run *run)
 {
 	if (!config_acs(run))
 		return;
-	switch (check_kernel_has(run, 6, 11)) {
+	switch (host_kernel_since(run->inv->kernel, 6, 11)) {
 	case HOST_PRESENT:
 		check_pass(run, "kernel %s has it", run->inv->kernel);
 		break;
@@ -174,7 +174,8 @@ static void config_acs_kernel(struct check_run *run)
 		(void)check_fail(run, BDF_NONE, "kernel %s ignores pci=config_acs=", run->inv->kernel);
 		break;
 	case HOST_UNKNOWN:
-		check_unknown(run, BDF_NONE, "make /proc/sys/kernel/osrelease readable", "the kernel's version is unknown");
+		check_unknown(run, BDF_NONE, "look for \"Configured ACS\" in the kernel log", "whether kernel %s has it is not known",
+			      *run->inv->kernel ? run->inv->kernel : "?");
 	}
 }
 
@@ -274,7 +275,7 @@ static void config_acs_parser(struct check_run *run)
 {
 	const char *kernel = run->inv->kernel;
 
-	if (!config_acs(run) || check_kernel_has(run, 6, 11) != HOST_PRESENT)
+	if (!config_acs(run) || host_kernel_since(run->inv->kernel, 6, 11) != HOST_PRESENT)
 		return;
 	if (parser_mended(kernel))
 		check_pass(run, "kernel %s has the fix", kernel);

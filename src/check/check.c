@@ -11,8 +11,8 @@
 #include "check/rule.h"
 
 static const struct check_rule *const tables[] = {
-	check_iommu_rules, check_group_rules, check_boot_rules,  check_acs_rules,
-	check_device_rules, check_nic_rules,  check_guest_rules, check_found_rules,
+	check_iommu_rules,    check_group_rules, check_boot_rules, check_acs_rules,   check_ats_rules,
+	check_settings_rules, check_device_rules, check_nic_rules, check_guest_rules, check_found_rules,
 };
 
 /* ---- what rules say ------------------------------------------------------------------------------------- */
@@ -160,11 +160,14 @@ int check_host(struct check_report **ret, const struct check_input *in, struct e
 	auto_(check_report_free) struct check_report *report = calloc(1, sizeof(*report));
 	auto_(plan_acs_free) struct plan_acs *acs = NULL;
 	struct check_run run = { .report = report, .in = in, .t = in->topo, .inv = topo_inventory(in->topo) };
+	struct plan_settings_finding *settings = NULL;
 	int r = report ? plan_acs_all(&acs, in->topo, false, err) : -ENOMEM;
 
 	if (err->code)
 		return r;
 	run.acs = acs;
+	r = plan_settings_check(&settings, &run.nsettings, in->topo, NULL, 0, &report->arena);
+	run.settings = settings;
 	for (size_t i = 0; r == 0 && i < check_rule_count(); i++)
 		r = run_rule(&run, check_rule_at(i));
 	if (r < 0)

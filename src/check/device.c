@@ -26,7 +26,7 @@ static void judge_flr(struct check_run *run, const struct host_function *gpu)
 	if (!methods)
 		check_unknown(run, gpu->bdf, check_is_short(gpu->facts) ? check_as_root : "make its reset_method readable",
 			      "how the kernel would reset it is unknown");
-	else if (!*methods && check_kernel_has(run, 5, 15) != HOST_PRESENT)
+	else if (!*methods && host_kernel_since(run->inv->kernel, 5, 15) != HOST_PRESENT)
 		check_unknown(run, gpu->bdf, "run this on Linux 5.15 or later, which shows reset_method", "how the kernel would reset it is unknown");
 	else if (!*methods)
 		(void)check_fail(run, gpu->bdf, "the kernel has no way to reset it");
@@ -110,7 +110,7 @@ static void bar_kernel(struct check_run *run)
 
 	if (!gib)
 		return;
-	switch (check_kernel_has(run, 6, 12)) {
+	switch (host_kernel_since(run->inv->kernel, 6, 12)) {
 	case HOST_PRESENT:
 		check_pass(run, "a BAR of %llu GiB, and kernel %s", gib, run->inv->kernel);
 		break;
@@ -118,7 +118,8 @@ static void bar_kernel(struct check_run *run)
 		(void)check_fail(run, BDF_NONE, "a BAR of %llu GiB, and kernel %s", gib, run->inv->kernel);
 		break;
 	case HOST_UNKNOWN:
-		check_unknown(run, BDF_NONE, "make /proc/sys/kernel/osrelease readable", "a BAR of %llu GiB, and the kernel is unknown", gib);
+		check_unknown(run, BDF_NONE, "ask who made the kernel, or take a newer one", "a BAR of %llu GiB, and kernel %s, which may not map it so",
+			      gib, *run->inv->kernel ? run->inv->kernel : "?");
 	}
 }
 

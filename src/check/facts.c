@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What several rules ask of the facts. */
-#include <stdio.h>
 #include <string.h>
 
 #include "check/rule.h"
 
 const char check_as_root[] = "run as root: others see only the first 64 bytes of config space";
-
-enum host_known check_kernel_has(const struct check_run *run, unsigned major, unsigned minor)
-{
-	unsigned a = 0, b = 0;
-
-	if (sscanf(run->inv->kernel, "%u.%u", &a, &b) != 2)
-		return HOST_UNKNOWN;
-	return a > major || (a == major && b >= minor) ? HOST_PRESENT : HOST_ABSENT;
-}
 
 bool check_is_given(enum host_kind kind)
 {

@@ -5,6 +5,7 @@
 #include "check/check.h"
 #include "host/inventory.h"
 #include "plan/acs.h"
+#include "plan/settings.h"
 #include "topo/topo.h"
 
 struct check_run {
@@ -14,13 +15,15 @@ struct check_run {
 	const struct topo        *t;
 	const struct inventory   *inv;
 	const struct plan_acs    *acs; /* for every GPU with the NICs near it */
+	const struct plan_settings_finding *settings;
+	size_t                    nsettings;
 	size_t                    passed;
 	const char               *passed_as; /* what a single one that passed says */
 	bool                      said;   /* anything at all */
 	bool                      oom;
 };
 
-extern const struct check_rule check_iommu_rules[], check_group_rules[], check_boot_rules[], check_acs_rules[], check_device_rules[],
+extern const struct check_rule check_iommu_rules[], check_group_rules[], check_boot_rules[], check_acs_rules[], check_device_rules[], check_ats_rules[], check_settings_rules[],
 	check_nic_rules[], check_guest_rules[], check_found_rules[];
 
 /* With the rule's own needed and fix. */
@@ -35,7 +38,6 @@ void check_needed(struct check_run *run, struct check_finding *f, const char *fm
 
 /* src/check/facts.c: what several rules ask */
 extern const char check_as_root[]; /* the fix of what only root can read */
-enum host_known check_kernel_has(const struct check_run *run, unsigned major, unsigned minor); /* it is that version or later */
 bool check_is_given(enum host_kind kind); /* to guests: GPUs and VFs */
 bool check_is_short(const struct host_facts *f); /* it answers, but its capabilities cannot be read: not root */
 const struct host_module *check_module(const struct check_run *run, const char *name); /* NULL: it is not loaded */

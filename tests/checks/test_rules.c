@@ -4,6 +4,8 @@
 #include "fixture.h"
 #include "topo/route.h"
 
+#include <linux/pci_regs.h>
+
 #define CMDLINE "intel_iommu=on iommu=pt" /* of xe9680 and snc4 */
 
 static struct host_facts *facts_in(struct inventory *inv, const char *bdf)
@@ -57,6 +59,72 @@ static void nics_have_ats(struct inventory *inv)
 			((struct host_facts *)inv->fn[i].facts)->cap.ats.known = HOST_PRESENT;
 }
 
+static void ats_and_old_kernel(struct inventory *inv)
+{
+	nics_have_ats(inv);
+	inv->kernel = "6.8.0";
+}
+
+static void ats_and_new_kernel(struct inventory *inv)
+{
+	nics_have_ats(inv);
+	inv->kernel = "6.12.0";
+}
+
+/* Which the kernel would have enabled ATS of, too. */
+static void nics_are_translated(struct inventory *inv)
+{
+	nics_have_ats(inv);
+	for (size_t i = 0; i < inv->nfn; i++)
+		if (inv->fn[i].facts->kind == HOST_NIC)
+			((struct host_facts *)inv->fn[i].facts)->dma_domain = "DMA-FQ";
+}
+
+static void relaxed_off(struct inventory *inv)
+{
+	facts_in(inv, "0000:4c:00.0")->cap.devctl &= (uint16_t)~PCI_EXP_DEVCTL_RELAX_EN;
+}
+
+static void small_reads(struct inventory *inv)
+{
+	facts_in(inv, "0000:4c:00.0")->cap.devctl &= (uint16_t)~PCI_EXP_DEVCTL_READRQ;
+}
+
+static void big_reads(struct inventory *inv)
+{
+	for (size_t i = 0; i < inv->nfn; i++)
+		((struct host_facts *)inv->fn[i].facts)->cap.devctl |= 5 << 12;
+}
+
+static void small_payload(struct inventory *inv)
+{
+	facts_in(inv, "0000:4c:00.0")->cap.devctl &= (uint16_t)~PCI_EXP_DEVCTL_PAYLOAD;
+}
+
+static void short_tags(struct inventory *inv)
+{
+	facts_in(inv, "0000:4c:00.0")->cap.devctl &= (uint16_t)~PCI_EXP_DEVCTL_EXT_TAG;
+}
+
+/* A GPU that asks with 10-bit tags (bit 12 of Device Control 2), and a port that knows none (bit 16 of its capabilities). */
+static void no_completer(struct inventory *inv)
+{
+	facts_in(inv, "0000:4c:00.0")->cap.devctl2 |= 1 << 12;
+	facts_in(inv, "0000:4a:01.0")->cap.devcap2 &= ~(1u << 16);
+}
+
+static void port_may_sleep(struct inventory *inv)
+{
+	facts_in(inv, "0000:4a:01.0")->power_control = "auto";
+	facts_in(inv, "0000:4a:01.0")->d3cold_allowed = 1;
+}
+
+static void ports_stay_on(struct inventory *inv)
+{
+	for (size_t i = 0; i < inv->nfn; i++)
+		((struct host_facts *)inv->fn[i].facts)->power_control = "on";
+}
+
 /* ATS, and no port has Direct Translated P2P in its capability. */
 static void no_dt(struct inventory *inv)
 {
@@ -104,6 +172,7 @@ static void config_is_short(struct inventory *inv)
 		c->acs = (struct pcicap_acs){ 0 };
 		c->ats = (struct pcicap_ats){ 0 };
 		c->sriov = (struct pcicap_sriov){ 0 };
+		c->dev_known = c->dev2_known = false;
 	}
 }
 
@@ -309,8 +378,8 @@ static const struct row rows[] = {
 	{ "boot.disable-acs-redir", "xe9680", PASS, "host", "" },
 	{ "boot.disable-acs-redir", "xe9680", FAIL, "host", "=0000:4a:01.0", NULL, CMDLINE " pci=disable_acs_redir=0000:4a:01.0" },
 	{ "boot.config-acs-kernel", "snc4", PASS, "host", "has it", NULL, CMDLINE " pci=config_acs=1011101@0000:17:01.0" },
-	{ "boot.config-acs-kernel", "xe9680", FAIL, "host", "6.11 or later", NULL, CMDLINE " pci=config_acs=1011101@0000:17:01.0" },
-	{ "boot.config-acs-kernel", "xe9680", UNKNOWN, "host", "osrelease", no_kernel, CMDLINE " pci=config_acs=1011101@0000:17:01.0" },
+	{ "boot.config-acs-kernel", "xe9680", FAIL, "host", "6.11 or later", ats_and_old_kernel, CMDLINE " pci=config_acs=1011101@0000:17:01.0" },
+	{ "boot.config-acs-kernel", "xe9680", UNKNOWN, "host", "Configured ACS", no_kernel, CMDLINE " pci=config_acs=1011101@0000:17:01.0" },
 	{ "boot.config-acs-kernel", "xe9680", NA, "host", "" },
 	{ "boot.config-acs-broken", "snc4", PASS, "host", "", NULL, CMDLINE " pci=config_acs=1011101@0000:17:01.0;xx1@pci:1000:c030" },
 	{ "boot.config-acs-broken", "snc4", FAIL, "host", "\"10111012@0000:17:01.0\"", NULL, CMDLINE " pci=config_acs=10111012@0000:17:01.0" },
@@ -336,6 +405,28 @@ static const struct row rows[] = {
 	{ "ats.absent", "xe9680", PASS, "host", "", nics_have_ats },
 	{ "ats.absent", "xe9680", UNKNOWN, "0000:4d:00.0", "run as root", config_is_short },
 	{ "ats.absent", "workstation-epyc-starship-2gpu", NA, "host", "" }, /* no common switch: it would not help */
+	{ "ats.absent", "gb200-oci-4gpu", NA, "host", "" }, /* data-direct is direct without it */
+	{ "ats.identity", "xe9680", FAIL, "0000:4d:00.0", "kernel 6.8.0 does not set the STU", ats_and_old_kernel },
+	{ "ats.identity", "xe9680", UNKNOWN, "0000:4d:00.0", "kernel 6.8.0-45-generic may not set the STU", nics_have_ats }, /* Ubuntu */
+	{ "ats.identity", "xe9680", PASS, "host", "", ats_and_new_kernel },
+	{ "ats.identity", "xe9680", NA, "host", "" }, /* not come to: there is no ATS */
+	{ "ats.platform", "xe9680", UNKNOWN, "0000:4d:00.0", "DMAR ATSR", nics_are_translated },
+	{ "ats.platform", "xe9680", PASS, "host", "", ats_and_new_kernel },
+	{ "settings.relaxed-ordering", "xe9680", PASS, "host", "" },
+	{ "settings.relaxed-ordering", "xe9680", FAIL, "0000:4c:00.0", "setpci -s 0000:4c:00.0 CAP_EXP+8.w=0010:0010", relaxed_off },
+	{ "settings.relaxed-ordering", "xe9680", NA, "host", "", config_is_short },
+	{ "settings.read-request", "xe9680", PASS, "host", "", big_reads },
+	{ "settings.read-request", "xe9680", FAIL, "0000:4c:00.0", "velad sets it for as long as a guest needs it", small_reads },
+	{ "settings.payload", "xe9680", PASS, "host", "" },
+	{ "settings.payload", "xe9680", FAIL, "0000:4c:00.0", "at most 128 bytes", small_payload },
+	{ "settings.extended-tag", "xe9680", PASS, "host", "" },
+	{ "settings.extended-tag", "xe9680", FAIL, "0000:4c:00.0", "5-bit tags", short_tags },
+	{ "settings.tag-completer", "xe9680", PASS, "host", "" },
+	{ "settings.tag-completer", "xe9680", FAIL, "0000:4c:00.0", "cannot answer those", no_completer },
+	{ "settings.power", "xe9680", FAIL, "0000:4a:01.0", "echo on > /sys/bus/pci/devices/0000:4a:01.0/power/control", port_may_sleep },
+	{ "settings.power", "xe9680", PASS, "host", "", ports_stay_on },
+	{ "settings.unread", "xe9680", UNKNOWN, "0000:4c:00.0", "run as root", config_is_short },
+	{ "settings.unread", "xe9680", PASS, "host", "" },
 	{ "acs.no-dt", "mi300x-8gpu-cx7-inline", PASS, "host", "planned" },
 	{ "acs.no-dt", "xe9680", FAIL, "0000:4a:02.0", "ACSCap 0x1f has no Direct Translated P2P", no_dt },
 	{ "gdr.direct", "mi300x-8gpu-cx7-inline", PASS, "host", "planned" },
@@ -363,7 +454,8 @@ static const struct row rows[] = {
 	{ "gpu.bar-qemu", "xe9680", FAIL, "host", "QEMU 8.2.2", NULL, NULL, 8002002 },
 	{ "gpu.bar-qemu", "xe9680", PASS, "host", "QEMU 10.1.0", NULL, NULL, 10001000 },
 	{ "gpu.bar-qemu", "lab", NA, "host", "" },
-	{ "gpu.bar-kernel", "xe9680", FAIL, "host", "6.8.0-45-generic" },
+	{ "gpu.bar-kernel", "xe9680", FAIL, "host", "6.8.0", ats_and_old_kernel },
+	{ "gpu.bar-kernel", "xe9680", UNKNOWN, "host", "6.8.0-45-generic, which may not" },
 	{ "gpu.bar-kernel", "xe9680", PASS, "host", "6.12.0", new_kernel },
 	{ "gpu.bar-kernel", "xe9680", UNKNOWN, "host", "", no_kernel },
 	{ "fabric.mode", "xe9680", PASS, "host", "FABRIC_MODE=1" },
