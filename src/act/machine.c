@@ -13,6 +13,7 @@
 struct act_machine {
 	struct act_pci   pci;
 	struct act_virt *virt; /* owned */
+	struct act_words *words; /* owned */
 };
 
 static int vfio_loaded(void *self, bool *ret, struct error *err)
@@ -87,7 +88,10 @@ int act_machine_new(struct act_machine **ret, struct host_root *root, const char
 
 	if (!m)
 		return error_set(err, -ENOMEM, "no memory for the machine");
-	m->pci = (struct act_pci){ .root = root, .deadline_ms = ACT_PCI_DEADLINE_MS };
+	m->words = act_words_new();
+	if (!m->words)
+		return error_set(err, -ENOMEM, "no memory for the machine");
+	m->pci = (struct act_pci){ .root = root, .deadline_ms = ACT_PCI_DEADLINE_MS, .words = m->words };
 	r = act_virt_new(&m->virt, libvirt_uri, err);
 	if (r < 0)
 		return r;
@@ -97,8 +101,10 @@ int act_machine_new(struct act_machine **ret, struct host_root *root, const char
 
 struct act_machine *act_machine_free(struct act_machine *m)
 {
-	if (m)
+	if (m) {
 		(void)act_virt_free(m->virt);
+		(void)act_words_free(m->words);
+	}
 	free(m);
 	return NULL;
 }

@@ -14,9 +14,12 @@ struct error;
 
 #define ACT_PCI_DEADLINE_MS 5000 /* for the kernel to show what it was told */
 
+struct act_words; /* opaque: where control words lie that were looked at */
+
 struct act_pci {
 	struct host_root *root; /* borrowed */
 	unsigned          deadline_ms;
+	struct act_words *words; /* borrowed; NULL: each look finds them anew */
 };
 
 /* -ENODEV: there is no such function. What the kernel refuses is -EIO, or -EBUSY when it says so;
@@ -34,3 +37,7 @@ int act_pci_word(const struct act_pci *p, uint16_t *ret, struct bdf fn, enum act
 
 /* "sys/devices/pci0000:15/.../0000:17:01.0" (room-private) */
 int act_pci_path(const struct act_pci *p, char path[HOST_PATH_MAX], struct bdf fn, struct error *err);
+
+/* With it, a second look at an ACS or ATS control word is one read of eight bytes. Thread-safe. NULL: no memory. */
+struct act_words *act_words_new(void);
+struct act_words *act_words_free(struct act_words *w); /* before its root is closed; NULL is fine; returns NULL */

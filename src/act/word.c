@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Control words in config space: read, and changed by one write of two bytes. Where the word lies is found anew by our
- * own walk each time; of the word only the bits listed here ever change. */
+/* Control words in config space: read, and changed by one write of two bytes; of the word only the bits listed here ever
+ * change. Where it lies is found by our own walk, and anew for each change. Who only looks, and looks again, reads the
+ * head of the capability with it, which says whether it still lies there. */
 #include "act/pci.h"
 
 #include <assert.h>
 #include <endian.h>
 #include <errno.h>
 #include <linux/pci_regs.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"
@@ -34,6 +37,22 @@ static const struct kind {
 			  { { PCI_EXP_DEVCTL_RELAX_EN, "RlxdOrd" }, { PCI_EXP_DEVCTL_EXT_TAG, "ExtTag" },
 			    { PCI_EXP_DEVCTL_READRQ, "MaxReadReq" } } },
 	[ACT_DEVCTL2] = { "function", "device control 2", "PCI Express 2", { { DEVCTL2_10BIT_TAG_REQ, "10BitTagReq" } } },
+};
+
+#define SPOTS 256 /* and as many open files */
+
+struct spot { /* a capability that was looked at */
+	struct bdf         fn;
+	enum act_word      which;
+	uint16_t           at;
+	bool               used;
+	struct host_config config; /* open while used */
+};
+
+struct act_words {
+	pthread_mutex_t lock;
+	size_t          next; /* to be given to somebody else, when all are used */
+	struct spot     spot[SPOTS];
 };
 
 struct word {
@@ -64,6 +83,85 @@ static struct word locate(const struct pcicap *c, enum act_word which)
 
 	return word[which];
 }
+
+/* ---- looking again ---------------------------------------------------------------------------------- */
+
+/* 0: a standard capability, which has no word with it. */
+static uint16_t id_of(enum act_word which)
+{
+	return which == ACT_ACS ? PCI_EXT_CAP_ID_ACS : which == ACT_ATS ? PCI_EXT_CAP_ID_ATS : 0;
+}
+
+static void leave(struct spot *s)
+{
+	if (s->used)
+		host_config_close(&s->config);
+	s->used = false;
+}
+
+/* Both capabilities: a dword that says which it is, then capability and control. A function that went is an error here,
+ * also when another came in its place (kernfs_fop_read_iter()). */
+static bool look_again(const struct act_pci *p, uint16_t *ret, struct bdf fn, enum act_word which)
+{
+	struct act_words *w = p->words;
+	uint32_t v[2];
+	bool found = false;
+
+	if (!w)
+		return false;
+	(void)pthread_mutex_lock(&w->lock);
+	for (size_t i = 0; i < SPOTS && !found; i++) {
+		struct spot *s = &w->spot[i];
+
+		if (!s->used || s->which != which || !bdf_eq(s->fn, fn))
+			continue;
+		found = host_config_read(&s->config, s->at, 2, v) == 0 && (v[0] & 0xffff) == id_of(which);
+		if (!found)
+			leave(s);
+		break;
+	}
+	(void)pthread_mutex_unlock(&w->lock);
+	if (found)
+		*ret = (uint16_t)(v[1] >> 16);
+	return found;
+}
+
+/* Where it cannot be kept, it is found anew the next time. */
+static void remember(const struct act_pci *p, struct bdf fn, enum act_word which, const char *path, size_t at)
+{
+	struct act_words *w = p->words;
+	struct host_config c;
+	struct spot *s;
+
+	if (!w || !id_of(which) || host_config_open(&c, p->root, "%s/config", path) < 0)
+		return;
+	(void)pthread_mutex_lock(&w->lock);
+	s = &w->spot[w->next++ % SPOTS];
+	leave(s);
+	*s = (struct spot){ .fn = fn, .which = which, .at = (uint16_t)(at - PCI_ACS_CTRL), .used = true, .config = c };
+	(void)pthread_mutex_unlock(&w->lock);
+}
+
+struct act_words *act_words_new(void)
+{
+	struct act_words *w = calloc(1, sizeof(*w));
+
+	if (w)
+		(void)pthread_mutex_init(&w->lock, NULL); /* glibc: never fails without attributes */
+	return w;
+}
+
+struct act_words *act_words_free(struct act_words *w)
+{
+	for (size_t i = 0; w && i < SPOTS; i++)
+		leave(&w->spot[i]);
+	if (w)
+		(void)pthread_mutex_destroy(&w->lock);
+	free(w);
+	return NULL;
+}
+
+/* ---- finding, changing ------------------------------------------------------------------------------ */
 
 static int read_word(const struct act_pci *p, struct word *ret, enum act_word which, const char *path, const char *name,
 		     struct error *err)
@@ -124,11 +222,14 @@ int act_pci_word(const struct act_pci *p, uint16_t *ret, struct bdf fn, enum act
 	char path[HOST_PATH_MAX], name[BDF_TEXT_MAX], bits[64];
 	uint16_t want, wrong, may = 0;
 	struct word now;
-	int r = act_pci_path(p, path, fn, err);
+	int r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(k->may); i++)
 		may |= k->may[i].bits;
 	assert(((set | clear) & ~may) == 0 && (set & clear) == 0);
+	if (!(set | clear) && look_again(p, ret, fn, which))
+		return 0;
+	r = act_pci_path(p, path, fn, err);
 	if (r == 0)
 		r = read_word(p, &now, which, path, bdf_text(name, fn), err);
 	if (r < 0)
@@ -148,6 +249,8 @@ int act_pci_word(const struct act_pci *p, uint16_t *ret, struct bdf fn, enum act
 	if (wrong)
 		return error_set(err, -EIO, "%s %s: %s is 0x%02x after 0x%02x was written: %s did not change", k->of, name,
 				 k->name, now.now, want, bit_names(bits, k, wrong));
+	if (!(set | clear))
+		remember(p, fn, which, path, now.at);
 	*ret = now.now;
 	return 0;
 }
