@@ -68,7 +68,7 @@ struct act act_machine_act(struct act_machine *m);
 /* What the hypervisor can start: "kvm", "qemu" or "test". -EREMOTEIO when libvirt does not answer. */
 int act_domain_type(struct act_machine *m, char ret[16], struct error *err);
 
-/* Calls fn on a thread of libvirt's whenever a domain starts or ends. fn may only queue work. */
+/* Calls fn on a thread of libvirt's whenever a domain starts, starts again or ends. fn may only queue work. */
 int act_domain_watch(struct act_machine *m,
 		     void (*fn)(void *self, const char *name, enum act_domain state), void *self,
 		     struct error *err);

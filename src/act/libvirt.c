@@ -28,7 +28,7 @@ struct act_virt {
 	pthread_mutex_t lock; /* conn, callback */
 	char           *uri;  /* owned */
 	virConnectPtr   conn; /* owned; NULL while there is none */
-	int             callback; /* of the watch on conn; -1 */
+	int             callback[2]; /* of the watch on conn; -1 */
 	void (*fn)(void *self, const char *name, enum act_domain state); /* NULL: no watch */
 	void           *fn_self; /* borrowed */
 	pthread_t       thread;
@@ -86,7 +86,7 @@ int act_virt_new(struct act_virt **ret, const char *uri, struct error *err)
 	}
 	(void)pthread_once(&once, init_process); /* cannot fail with a valid once */
 	(void)pthread_mutex_init(&v->lock, NULL); /* cannot fail on Linux */
-	v->callback = -1;
+	v->callback[0] = v->callback[1] = -1;
 	*ret = v;
 	return 0;
 }
@@ -95,21 +95,26 @@ static void drop_connection(struct act_virt *v)
 {
 	if (!v->conn)
 		return;
-	if (v->callback >= 0)
-		(void)virConnectDomainEventDeregisterAny(v->conn, v->callback); /* a dead one cannot answer */
-	v->callback = -1;
+	for (size_t i = 0; i < ARRAY_SIZE(v->callback); i++) {
+		if (v->callback[i] >= 0)
+			(void)virConnectDomainEventDeregisterAny(v->conn, v->callback[i]); /* a dead one cannot answer */
+		v->callback[i] = -1;
+	}
 	(void)virConnectClose(v->conn); /* our reference is gone either way */
 	v->conn = NULL;
 }
 
 static void on_event(virConnectPtr conn, virDomainPtr dom, int event, int detail, void *opaque);
+static void on_reboot(virConnectPtr conn, virDomainPtr dom, void *opaque);
 
 static int watch_connection(struct act_virt *v, struct error *err)
 {
 	(void)virConnectSetKeepAlive(v->conn, 5, 3); /* the test driver has none, a local socket needs none */
-	v->callback = virConnectDomainEventRegisterAny(v->conn, NULL, VIR_DOMAIN_EVENT_ID_LIFECYCLE,
-						       VIR_DOMAIN_EVENT_CALLBACK(on_event), v, NULL);
-	if (v->callback < 0)
+	v->callback[0] = virConnectDomainEventRegisterAny(v->conn, NULL, VIR_DOMAIN_EVENT_ID_LIFECYCLE,
+							  VIR_DOMAIN_EVENT_CALLBACK(on_event), v, NULL);
+	v->callback[1] = virConnectDomainEventRegisterAny(v->conn, NULL, VIR_DOMAIN_EVENT_ID_REBOOT,
+							  VIR_DOMAIN_EVENT_CALLBACK(on_reboot), v, NULL);
+	if (v->callback[0] < 0 || v->callback[1] < 0)
 		return virt_error(err, "watch the domains of", v->uri);
 	return 0;
 }
@@ -410,6 +415,11 @@ static void on_event(virConnectPtr conn, virDomainPtr dom, int event, int detail
 		v->fn(v->fn_self, virDomainGetName(dom), ACT_DOMAIN_SHUTOFF);
 	else if (event == VIR_DOMAIN_EVENT_UNDEFINED)
 		v->fn(v->fn_self, virDomainGetName(dom), ACT_DOMAIN_ABSENT);
+}
+
+static void on_reboot(virConnectPtr conn, virDomainPtr dom, void *opaque)
+{
+	on_event(conn, dom, VIR_DOMAIN_EVENT_STARTED, 0, opaque);
 }
 
 /* The timer only makes virEventRunDefaultImpl() return. */

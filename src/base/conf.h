@@ -25,7 +25,7 @@ struct conf {
 	char        *state_dir;      /* [daemon] state_dir: velad.db lies in it */
 	char        *console_dir;    /* [daemon] console_dir: NAME.log of each guest's serial console */
 	char        *fmpm;           /* [host] fmpm: lists Fabric Manager's partitions */
-	uint64_t     keep_seconds;   /* [daemon] keep_seconds */
+	uint64_t     keep_milliseconds, keep_seconds; /* [daemon] */
 	char        *socket;         /* [daemon] socket: used when systemd hands none over, and by velactl */
 	uint64_t     vfs_per_pf;     /* [plan] vfs_per_pf */
 	uint64_t     memory_reserve; /* [plan] memory_reserve, bytes per NUMA node */

@@ -32,12 +32,20 @@ enum inst_state {
 
 const char *inst_state_text(enum inst_state s);
 
+enum inst_ats { INST_ATS_UNKNOWN, INST_ATS_OFF, INST_ATS_ON, INST_ATS_MAX_ };
+
+const char *inst_ats_text(enum inst_ats a); /* "unknown" "off" "on" */
+
+struct host_root;
+
 struct inst_env {
 	const char *store;  /* path of the SQLite file; its directory exists */
 	struct act  act;
 	void (*changed)(void *self); /* the machine changed: read it again. Called on a worker thread */
 	void       *self;
-	unsigned    keep_seconds; /* between looks at what running guests need kept; 0: only when told to */
+	struct host_root *root; /* borrowed; for counters of PCIe errors. NULL: nobody counts */
+	unsigned    keep_ms;      /* between looks at the ports that running guests need; 0: only when told to */
+	unsigned    keep_seconds; /* the same, at all that is looked at */
 };
 
 /* Opens the store and queues the recovery of what an earlier daemon left: an instance found provisioning
@@ -60,7 +68,7 @@ int inst_taken(struct inst_manager *m, struct plan_taken **ret, size_t *n, struc
 void inst_domain_changed(struct inst_manager *m, const char *name, enum act_domain state);
 /* Ports whose ACS control instances hold, with what it was before, for the planner; in the arena. */
 int inst_acs_held(struct inst_manager *m, struct plan_acs_held **ret, size_t *n, struct arena *arena, struct error *err);
-/* The machine may have changed: look whether running guests still have what their plans set. */
+/* The machine may have changed: look whether running guests still have what their plans set. From any thread. */
 void inst_machine_changed(struct inst_manager *m);
 /* The generation counter of topologies survives restarts: stores and returns the next one. */
 int inst_generation_next(struct inst_manager *m, uint64_t *ret, struct error *err);

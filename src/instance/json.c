@@ -85,7 +85,22 @@ int json_plan_xml(char **ret, const char *plan, struct error *err)
 	return *ret ? 0 : no_memory(err);
 }
 
-static int add_plan(struct json_out *o, const struct rows_instance *in, struct error *err)
+/* What is seen of each function of the guest, into the bundle's objects. */
+static void add_seen(struct inst_manager *m, struct json_out *o, json_object *bundle, const char *key)
+{
+	json_object *list = json_object_object_get(bundle, key);
+
+	for (size_t i = 0; json_object_is_type(list, json_type_array) && i < json_object_array_length(list); i++) {
+		struct json_out one = { .obj = json_object_array_get_idx(list, i) };
+		const char *text = json_object_get_string(json_object_object_get(one.obj, "bdf"));
+		struct bdf bdf = BDF_NONE;
+
+		json_add_string(&one, "ats", inst_ats_text(text && bdf_parse(&bdf, text) ? keep_seen(m, bdf) : INST_ATS_UNKNOWN));
+		o->failed |= one.failed;
+	}
+}
+
+static int add_plan(struct inst_manager *m, struct json_out *o, const struct rows_instance *in, struct error *err)
 {
 	static const char *const keys[] = { "bundle", "generation", "notes" };
 	auto_(json_object_put) json_object *request = NULL, *plan = NULL;
@@ -97,6 +112,10 @@ static int add_plan(struct json_out *o, const struct rows_instance *in, struct e
 	if (r < 0)
 		return r;
 	json_add(o, "request", steal(request));
+	if (in->state == INST_RUNNING || in->state == INST_DEGRADED) {
+		add_seen(m, o, json_object_object_get(plan, "bundle"), "gpus");
+		add_seen(m, o, json_object_object_get(plan, "bundle"), "vfs");
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		json_object *v = NULL;
 
@@ -117,7 +136,7 @@ struct parts {
 	size_t                n, nfindings;
 };
 
-static int fill_instance(struct json_out *o, const struct parts *p, struct error *err)
+static int fill_instance(struct inst_manager *m, struct json_out *o, const struct parts *p, struct error *err)
 {
 	const struct rows_instance *in = p->in;
 	int r;
@@ -127,7 +146,7 @@ static int fill_instance(struct json_out *o, const struct parts *p, struct error
 	json_add_string(o, "state", inst_state_text(in->state));
 	json_add_string(o, "error", in->error);
 	json_add_time(o, "created", in->created);
-	r = add_plan(o, in, err);
+	r = add_plan(m, o, in, err);
 	json_add_uint(o, "operation", in->operation);
 	add_steps(o, json_steps(p->step, p->n, false));
 	add_findings(o, p->finding, p->nfindings);
@@ -150,8 +169,8 @@ static int finish(json_object **ret, struct json_out *o, int r, struct error *er
 	return 0;
 }
 
-static int instance_json(struct store_tx *tx, json_object **ret, const char *name, struct arena *arena,
-			 struct error *err)
+static int instance_json(struct inst_manager *m, struct store_tx *tx, json_object **ret, const char *name,
+			 struct arena *arena, struct error *err)
 {
 	struct parts p = { 0 };
 	struct json_out o;
@@ -167,7 +186,7 @@ static int instance_json(struct store_tx *tx, json_object **ret, const char *nam
 	if (r < 0)
 		return r;
 	o = json_out_new();
-	r = fill_instance(&o, &p, err);
+	r = fill_instance(m, &o, &p, err);
 	return finish(ret, &o, r, err);
 }
 
@@ -179,7 +198,7 @@ int inst_json(struct inst_manager *m, struct json_object **ret, const char *name
 
 	r = store_begin(&tx, m->store, err);
 	if (r == 0)
-		r = instance_json(tx, ret, name, &arena, err);
+		r = instance_json(m, tx, ret, name, &arena, err);
 	arena_done(&arena);
 	return r;
 }
@@ -218,7 +237,7 @@ int inst_nccl_json(struct inst_manager *m, struct json_object **ret, const char 
 	return r;
 }
 
-static int list_json(struct store_tx *tx, json_object **ret, struct arena *arena, struct error *err)
+static int list_json(struct inst_manager *m, struct store_tx *tx, json_object **ret, struct arena *arena, struct error *err)
 {
 	json_object *list = json_object_new_array();
 	struct json_out o = json_out_new();
@@ -230,7 +249,7 @@ static int list_json(struct store_tx *tx, json_object **ret, struct arena *arena
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		json_object *one = NULL;
 
-		r = instance_json(tx, &one, names[i], arena, err);
+		r = instance_json(m, tx, &one, names[i], arena, err);
 		json_append(&o, list, one);
 	}
 	json_add(&o, "instances", list);
@@ -246,7 +265,7 @@ int inst_list_json(struct inst_manager *m, struct json_object **ret, struct erro
 
 	r = store_begin(&tx, m->store, err);
 	if (r == 0)
-		r = list_json(tx, ret, &arena, err);
+		r = list_json(m, tx, ret, &arena, err);
 	arena_done(&arena);
 	return r;
 }

@@ -40,6 +40,9 @@ int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, stru
 	(void)pthread_condattr_init(&attr);
 	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	(void)pthread_cond_init(&m->cond, &attr);
+	(void)pthread_cond_init(&m->keep.cond, &attr);
+	(void)pthread_mutex_init(&m->keep.lock, NULL);
+	(void)pthread_mutex_init(&m->keep.seen_lock, NULL);
 	(void)pthread_condattr_destroy(&attr);
 	m->env = *env;
 	m->env.store = NULL;
@@ -49,6 +52,8 @@ int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, stru
 		r = find_inherited(m, err);
 	if (r == 0)
 		r = worker_start(m, err);
+	if (r == 0)
+		r = keep_start(m, err);
 	if (r < 0)
 		return r;
 	*ret = steal(m);
@@ -59,9 +64,15 @@ struct inst_manager *inst_manager_free(struct inst_manager *m)
 {
 	if (!m)
 		return NULL;
+	keep_stop(m);
 	worker_stop(m);
 	(void)store_close(m->store);
+	arena_done(&m->keep.arena);
+	free(m->keep.seen);
 	(void)pthread_cond_destroy(&m->cond);
+	(void)pthread_cond_destroy(&m->keep.cond);
+	(void)pthread_mutex_destroy(&m->keep.lock);
+	(void)pthread_mutex_destroy(&m->keep.seen_lock);
 	(void)pthread_mutex_destroy(&m->lock);
 	free(m);
 	return NULL;
@@ -333,10 +344,11 @@ bool manager_note_domain(struct inst_manager *m, const char *name, enum act_doma
 void inst_domain_changed(struct inst_manager *m, const char *name, enum act_domain state)
 {
 	if (manager_note_domain(m, name, state))
-		worker_wake(m, WORKER_KEEP | WORKER_LOOK);
+		worker_wake(m, WORKER_LOOK);
+	keep_wake(m, KEEP_ALL); /* a guest that starts or ends resets what it has */
 }
 
 void inst_machine_changed(struct inst_manager *m)
 {
-	worker_wake(m, WORKER_KEEP);
+	keep_wake(m, KEEP_WORDS);
 }

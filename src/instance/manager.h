@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "instance/instance.h"
+#include "instance/keep.h"
 #include "instance/rows.h"
 
 struct json_object;
@@ -18,7 +19,7 @@ struct inst_manager {
 	struct store   *store; /* owned; has its own lock */
 	struct inst_env env;   /* env.store is not kept */
 	uint64_t        inherited; /* operations up to this id are of an earlier daemon */
-	bool            keeping;   /* there is something to keep; the worker's */
+	struct keep     keep;
 	pthread_t       thread;
 	bool            started;
 	pthread_mutex_t lock;
@@ -36,10 +37,6 @@ enum {
 	WORKER_LOOK = 4,  /* compare all instances with their domains */
 };
 void worker_wake(struct inst_manager *m, unsigned work);
-
-/* What guests that run lost of their plans' settings is set again; what cannot be makes the instance "degraded", until it
- * can. On the worker only. */
-int keep_all(struct inst_manager *m, struct error *err);
 
 /* True if the state of the instance changed by it. */
 bool manager_note_domain(struct inst_manager *m, const char *name, enum act_domain state);

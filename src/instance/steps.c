@@ -307,6 +307,19 @@ static int commit_state(const struct steps *s, struct rows_step *step, enum step
 	return r;
 }
 
+/* Who looks at what is kept must not set again what is given back just now. */
+static void lock_kept(const struct steps *s, const struct rows_step *step)
+{
+	if (s->kept && step->kind == PLAN_STEP_ACS)
+		(void)pthread_mutex_lock(s->kept);
+}
+
+static void unlock_kept(const struct steps *s, const struct rows_step *step)
+{
+	if (s->kept && step->kind == PLAN_STEP_ACS)
+		(void)pthread_mutex_unlock(s->kept);
+}
+
 static int apply_one(const struct steps *s, struct rows_step *step, struct error *err)
 {
 	const struct step_kind *kind = &kinds[step->kind];
@@ -326,8 +339,11 @@ int steps_apply(const struct steps *s, struct error *err)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		struct rows_step *step = &s->step[i];
-		int r = apply_one(s, step, err);
+		int r;
 
+		lock_kept(s, step);
+		r = apply_one(s, step, err);
+		unlock_kept(s, step);
 		if (r < 0)
 			return error_prefix(err, "step %s %s", plan_step_text(step->kind), step->target);
 	}
@@ -384,8 +400,11 @@ int steps_revert(const struct steps *s, struct error *err)
 	for (size_t i = s->n; i-- > 0;) {
 		struct rows_step *step = &s->step[i];
 		struct error e = ERROR_INIT;
-		int r = revert_one(s, step, &e);
+		int r;
 
+		lock_kept(s, step);
+		r = revert_one(s, step, &e);
+		unlock_kept(s, step);
 		if (r == 0)
 			continue;
 		(void)error_prefix(&e, "step %s %s", plan_step_text(step->kind), step->target);

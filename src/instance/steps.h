@@ -3,6 +3,7 @@
 /* instance/steps — the steps of a plan as effects: probe, apply, revert. Before an effect the store has
  * the step as "begun" and the original value of its target; after it "done". */
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,7 @@ struct store;
 struct steps {
 	struct store     *store;    /* borrowed, like all below */
 	struct act        act;
+	pthread_mutex_t  *kept;     /* held while something changes that is kept (instance/keep) */
 	const char       *instance;
 	const char       *xml;      /* of the domain step; NULL if only reverting */
 	struct rows_step *step;     /* in the plan's order; their states are kept up to date */

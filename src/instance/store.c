@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -23,6 +24,7 @@ struct store {
 	char           *path; /* owned */
 	pthread_mutex_t lock; /* held from store_begin to store_end */
 	struct store_tx tx;
+	atomic_ullong   commits;
 };
 
 /* device and its primary key: a function belongs to at most one instance, whatever the code above does.
@@ -198,7 +200,13 @@ int store_commit(struct store_tx *tx, struct error *err)
 	if (sqlite3_exec(tx->store->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
 		return tx_error(tx, err);
 	tx->open = false;
+	tx->store->commits++;
 	return 0;
+}
+
+uint64_t store_commits(const struct store *s)
+{
+	return s->commits;
 }
 
 struct store_tx *store_end(struct store_tx *tx)

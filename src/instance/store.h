@@ -26,6 +26,8 @@ int store_begin(struct store_tx **ret, struct store *s, struct error *err);
 int store_commit(struct store_tx *tx, struct error *err);
 struct store_tx *store_end(struct store_tx *tx); /* returns NULL */
 AUTO_DEFINE(struct store_tx *, store_end);
+/* How many transactions were committed: as long as it is the same, so is what the store has. */
+uint64_t store_commits(const struct store *s);
 
 enum store_kind { STORE_LAST, STORE_INT, STORE_TEXT };
 

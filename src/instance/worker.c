@@ -34,7 +34,8 @@ struct job {
 static int load_job(struct inst_manager *m, struct store_tx *tx, struct job *j, struct error *err)
 {
 	j->interrupted = j->op->state == OP_RUNNING || j->op->id <= m->inherited;
-	j->steps = (struct steps){ .store = m->store, .act = m->env.act, .instance = j->in->name };
+	j->steps = (struct steps){ .store = m->store, .act = m->env.act, .instance = j->in->name,
+				  .kept = &m->keep.lock };
 	return rows_steps(tx, &j->steps.step, &j->steps.n, j->in->name, &j->arena, err);
 }
 
@@ -194,7 +195,7 @@ static void look_after(struct inst_manager *m, const struct job *j)
 {
 	struct error err = ERROR_INIT;
 
-	if (keep_all(m, &err) < 0)
+	if (keep_look(m, KEEP_ALL, &err) < 0)
 		log_warning("%s", err.text); /* it is tried again on the timer */
 	if (j->op->kind == OP_CREATE && j->in->state == INST_RUNNING && look(m, j->in->name, &err) < 0)
 		log_warning("instance %s: cannot look at its domain after create: %s", j->in->name, err.text);
@@ -269,7 +270,7 @@ static unsigned wait_for_work(struct inst_manager *m, unsigned seconds)
 		if (seconds == 0)
 			(void)pthread_cond_wait(&m->cond, &m->lock);
 		else if (pthread_cond_timedwait(&m->cond, &m->lock, &until) == ETIMEDOUT)
-			m->work |= WORKER_KEEP;
+			m->work |= WORKER_QUEUE;
 	}
 	work = m->work;
 	m->work = 0;
@@ -280,7 +281,7 @@ static unsigned wait_for_work(struct inst_manager *m, unsigned seconds)
 /* What is kept and seen beside operations; *work: what of it is still to be done. */
 static int look_round(struct inst_manager *m, unsigned *work, struct error *err)
 {
-	int r = *work & WORKER_KEEP ? keep_all(m, err) : 0;
+	int r = *work & WORKER_KEEP ? keep_look(m, KEEP_ALL, err) : 0;
 
 	if (r == 0)
 		*work &= ~(unsigned)WORKER_KEEP;
@@ -300,7 +301,7 @@ static void *worker_main(void *arg)
 		struct error err = ERROR_INIT;
 		int r = 1;
 
-		work |= wait_for_work(m, retry ? retry : m->keeping ? m->env.keep_seconds : 0);
+		work |= wait_for_work(m, retry);
 		while (r > 0 && !must_stop(m))
 			r = run_next(m, &err);
 		if (must_stop(m))

@@ -264,6 +264,7 @@ static int on_heard(sd_event_source *source, int fd, uint32_t events, void *self
 
 	(void)source, (void)fd, (void)events;
 	hear(c);
+	inst_machine_changed(c->env.instances); /* a reset may have made it */
 	if (host_changes_any(&c->heard))
 		arm(c, QUIET_USEC);
 	return 0;

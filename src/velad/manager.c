@@ -73,7 +73,8 @@ static int open_store(struct manager *m, const struct manager_options *opt, stru
 {
 	char path[512];
 	struct inst_env env = { .store = opt->store, .act = act_machine_act(m->machine), .changed = machine_changed,
-				.self = m, .keep_seconds = (unsigned)m->conf.keep_seconds };
+				.self = m, .root = m->root, .keep_ms = (unsigned)m->conf.keep_milliseconds,
+				.keep_seconds = (unsigned)m->conf.keep_seconds };
 
 	if (!env.store) {
 		if (mkdir(m->conf.state_dir, 0700) < 0 && errno != EEXIST)

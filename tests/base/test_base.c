@@ -209,6 +209,7 @@ static void configuration(void **state)
 		{ "[daemon]\nsocket = x\n", "absolute path" },
 		{ "[plan]\nvfs_per_pf = 0\n", "must be 1 to 256" },
 		{ "[daemon]\nkeep_seconds = 0\n", "must be 1 to 3600" },
+		{ "[daemon]\nkeep_milliseconds = 20\n", "must be 50 to 60000" },
 		{ "[plan]\nmemory_reserve = lots\n", "not a size" },
 		{ "just words\n", ":1: neither" },
 	};

@@ -175,6 +175,37 @@ void acs_enable(struct sim *s, struct node *dev)
 	config_put16(config, at + PCI_ACS_CTRL, c.ctrl & cap);
 }
 
+/* ---- ATS -------------------------------------------------------------------------------------------- */
+
+/* iommu_group_show_type(); a text host may lack the file. */
+static bool translates(struct sim *s, const struct node *dev)
+{
+	const struct node *type = node_find(s, "sys/kernel/iommu_groups/%d/type", group_of(dev));
+	char buf[SIM_PATH_MAX * 8];
+	const char *pt = option(buf, s, "iommu=", "pt");
+
+	return type && type->text ? strncmp(type->text, "DMA", 3) == 0 : !pt;
+}
+
+/* A VF's ATS works only if the kernel has set its PF's STU: when it enabled the PF's own ATS, or, from 6.12 on, when it
+ * found it (pci_enable_ats(), pci_prepare_ats(), drivers/pci/ats.c). Out of a guest a function is in its group's own domain
+ * again. */
+void ats_attach(struct sim *s, struct node *dev, bool guest)
+{
+	struct node *config = config_of(dev), *pf = dev->pf ? config_of(dev->pf) : NULL;
+	uint16_t at = config ? config_ecap(config, PCI_EXT_CAP_ID_ATS) : 0, up = pf ? config_ecap(pf, PCI_EXT_CAP_ID_ATS) : 0;
+	char buf[SIM_PATH_MAX * 8];
+	bool on = guest || translates(s, dev);
+
+	if (!at || group_of(dev) < 0 || option(buf, s, "pci=", "noats"))
+		return;
+	if (dev->pf && kernel_before(s, 6, 12) && !(up && config_get16(pf, up + PCI_ATS_CTRL) & PCI_ATS_CTRL_ENABLE))
+		on = false;
+	dev->ats = on;
+	config_put16(config, at + PCI_ATS_CTRL, (uint16_t)((config_get16(config, at + PCI_ATS_CTRL) & ~PCI_ATS_CTRL_ENABLE) |
+							   (on ? PCI_ATS_CTRL_ENABLE : 0)));
+}
+
 /* ---- isolation -------------------------------------------------------------------------------------- */
 
 /* pcie_acs_overrides() of the patch: only PCI Express functions without the capability. */

@@ -67,6 +67,8 @@ void sim_driver_set(struct sim *s, struct node *dev, const char *driver)
 		node_remove(s, node_attr(dev, "driver"));
 		set_uevent(dev, "");
 		uevent(s, "unbind", dev);
+		if (s->guests && strcmp(old, SIM_VFIO) == 0)
+			ats_attach(s, dev, false);
 	}
 	if (!driver[0])
 		return;
@@ -74,6 +76,8 @@ void sim_driver_set(struct sim *s, struct node *dev, const char *driver)
 	node_link(s, node_find(s, "sys/bus/pci/drivers/%s", driver), "%s/driver", node_path(path, dev));
 	node_link(s, dev, "sys/bus/pci/drivers/%s/%s", driver, dev->name);
 	uevent(s, "bind", dev);
+	if (s->guests && strcmp(driver, SIM_VFIO) == 0)
+		ats_attach(s, dev, true);
 }
 
 /* The PF's link to a VF that goes. */

@@ -378,6 +378,9 @@ static const char *take(struct options *o, int c, const char *arg)
 	case 'o':
 		s->old_parser = true;
 		return NULL;
+	case 'G':
+		s->guests = true;
+		return NULL;
 	case 'c':
 		o->cmdline = arg;
 		return NULL;
@@ -406,6 +409,7 @@ int main(int argc, char **argv)
 						 { "groups", required_argument, NULL, 'g' },
 						 { "cmdline", required_argument, NULL, 'c' },
 						 { "old-config-acs", no_argument, NULL, 'o' },
+						 { "guests", no_argument, NULL, 'G' },
 						 { "vf-delay", required_argument, NULL, 'd' },
 						 { "uevents", required_argument, NULL, 'u' },
 						 { 0 } };

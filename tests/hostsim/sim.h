@@ -69,6 +69,7 @@ struct sim {
 	/* options */
 	enum groups    groups;
 	bool           old_parser; /* config_acs as before its fix */
+	bool           guests;     /* what is bound to vfio-pci is a guest's */
 	unsigned       vf_delay;   /* ms until each VF appears; 0: before the write returns */
 	/* uevents */
 	uint64_t       seqnum;
@@ -114,6 +115,7 @@ void         group_remove(struct sim *s, struct node *dev);
 void         group_count(struct sim *s, const struct node *dev, int n); /* a member more or less */
 void         group_boot(struct sim *s);
 void         acs_enable(struct sim *s, struct node *dev); /* pci_enable_acs() */
+void         ats_attach(struct sim *s, struct node *dev, bool guest); /* to a guest's address space, or to its group's own */
 bool         acs_enabled(struct sim *s, const struct node *dev); /* pci_acs_enabled(dev, REQ_ACS_FLAGS) */
 int          pool_memory(struct node *node, uint64_t kb); /* what is free; -ENOENT: no meminfo */
 void         sriov_disable(struct sim *s, struct node *pf);

@@ -32,8 +32,11 @@ writes() { cat "$sim/log" | grep -c .; }
 config_writes() { cat "$sim/log" | grep '/config '; }
 word() { peek "$1" $(($(extended "$1" 000d) + 6)); } # of ACS control
 set_word() { poke "$1" $(($(extended "$1" 000d) + 6)) "$2"; }
+set_ats() { poke "$1" $(($(extended "$1" 000f) + 6)) "$2"; }
+ats() { ctl -o json show "$1" | of '" ".join(f["ats"] for f in d["bundle"]["vfs"] + d["bundle"]["gpus"])'; }
+vf_of() { ctl -o json show "$1" | of 'd["bundle"]["vfs"][0]["bdf"]'; }
 
-mount_host --uevents "$dir/uevents" "$host" || exit 1
+mount_host --guests --uevents "$dir/uevents" "$host" || exit 1
 put 1 $sys/devices/0000:25:00.0/sriov_numvfs # this text host has no folder of IOMMU groups: it comes with the first VF
 put 0 $sys/devices/0000:25:00.0/sriov_numvfs
 cat "$sim/state" >"$dir/before"
@@ -49,6 +52,7 @@ out=$(create one "${guest[@]}" --require $gpu)
 is "create: it runs" "running" "$(state one)"
 [[ $(state one) == running ]] || sed 's/^/#   /' <<<"$out"
 is "its port has Direct Translated P2P, by the only write to config space" "005d 1" "$(word $port) $(config_writes | wc -l)"
+is "ATS of its VF, and of its GPU, is seen to be on" "on on, ATS on" "$(ats one), $(ctl show one | grep -o 'ATS on')"
 is "velactl show has the step" "acs $port 0x1d 0x5d done" "$(ctl show one | awk '$1 == "acs" { print $1, $2, $3, $4, $5 }')"
 is "velactl nccl-topology: GPU and VF below one switch" "1 2 302 200" "$(ctl nccl-topology one | python3 -c '
 import sys, xml.etree.ElementTree as x
@@ -143,6 +147,11 @@ create one "${guest[@]}" --require $gpu >/dev/null
 create two "${guest[@]}" --require $gpu2 >/dev/null
 put '' "$sim/log"
 put 1 $sys/devices/$port/reset
+start=$EPOCHREALTIME
+until_is 005d word $port
+start=$(((${EPOCHREALTIME/./} - ${start/./}) / 1000)) # a shell that looks is part of it
+echo "# put back after $start ms"
+if ((start < 3000)); then ok "and is put back soon"; else not_ok "and is put back soon" "after $start ms"; fi
 until_is "acs.lost $port 1" findings one
 is "a reset takes it away, and velad puts it back, and nothing else" "005d 1" "$(word $port) $(config_writes | wc -l)"
 until_is "acs.lost $port 1" findings two
@@ -163,6 +172,14 @@ is "velactl list and show say so" "degraded cannot write ACS control 0x5d" "$(ct
 put clear "$sim/fault"
 until_is running state one && until_is running state two
 is "and run when it can" "running running 005d" "$(state one) $(state two) $(word $port)"
+vf=$(vf_of one) vf2=$(vf_of two)
+set_ats "$vf" 0000 # nobody does that; but who would know
+until_is degraded state one
+is "ATS of its VF is off: degraded, and the other runs" "degraded running, off on, ats.off $vf 1" "$(state one) $(state two), $(ats one), $(
+	findings one | grep -o 'ats.off.*')"
+set_ats "$vf" 8000
+until_is running state one
+is "and on again: it runs" "running on on" "$(state one) $(ats one)"
 rp=0000:20:00.0 # a bus reset by hand, above it all: no kernel restores what was there
 control=$(peek $rp 62)
 poke $rp 62 "$(printf %04x $((16#$control | 64)))"
@@ -171,6 +188,9 @@ is "a port in reset: degraded, it reads as ff" "the config space of port $port r
 	of 'd["error"]' | grep -o "the config space of port $port reads as ff")"
 poke $rp 62 "$control"
 until_is 0040 word $port
+put 1 $sys/devices/0000:25:00.0/reset # its VFs answer again, as new
+set_ats "$vf" 8000
+set_ats "$vf2" 8000
 says() { ctl -o json show one | of 'd["error"]' | grep -o "$1"; }
 until_is "other bits than velad sets" says "other bits than velad sets"
 is "isolation lost: degraded, and velad keeps its own bit only" "degraded 0040" "$(state one) $(word $port)"
@@ -185,4 +205,28 @@ is "it is put back at velad's start" "005d" "$(word $port)"
 ctl delete one >/dev/null 2>&1 # both are stopped: libvirt's test driver ended with velad
 ctl delete two >/dev/null 2>&1
 is "and gives the port back" "001d" "$(word $port)"
+
+# ---- the same machine with an older kernel: its PF's DMA is not translated (iommu=pt), so VFs get no ATS
+stop_velad
+rm -f "$dir/uevents"
+sed 's|^proc/sys/kernel/osrelease\t.*|proc/sys/kernel/osrelease\t6.1.0-38-amd64|' "$host" >"$dir/old.txt"
+mount_host --guests --uevents "$dir/uevents" "$dir/old.txt" || exit 1
+start_velad
+put '' "$sim/log"
+out=$(create three "${guest[@]}" --require $gpu)
+is "kernel 6.1, iommu=pt, gdr required: refused, and nothing touched" " 0 6.1.0-38-amd64 does not set the STU iommu=nopt" "$(state three) $(
+	writes) $(tr -s '\n ' '  ' <<<"$out" | grep -o '6.1.0-38-amd64 does not set the STU\|iommu=nopt' | head -n 2 | tr '\n' ' ' | sed 's/ $//')"
+create three "${guest[@]}" --gdr preferred --require $gpu >/dev/null
+until_is "ats.off $(vf_of three) 1" findings three
+is "gdr preferred: it runs, says why not, and it is so" "running ats.identity off on" "$(state three) $(ctl -o json show three |
+	of 'd["notes"][0]["rule"]') $(ats three)"
+ctl delete three >/dev/null 2>&1
+stop_velad
+rm -f "$dir/uevents"
+mount_host --guests --cmdline "iommu=nopt" --uevents "$dir/uevents" "$dir/old.txt" || exit 1
+set_ats 0000:25:00.0 8000 # as that kernel does
+start_velad
+create three "${guest[@]}" --require $gpu >/dev/null
+is "with iommu=nopt it is given, and on" "running on on " "$(state three) $(ats three) $(findings three)"
+ctl delete three >/dev/null 2>&1
 summary

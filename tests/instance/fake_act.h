@@ -28,6 +28,7 @@
 #define FAKE_PORT_TB "0000:17:02.0"
 #define FAKE_DT      0x40
 #define FAKE_TB      0x02
+#define FAKE_ATS     0x8000
 
 enum fake_fault { FAKE_NONE, FAKE_FAIL, FAKE_CRASHES };
 enum fake_when { FAKE_BEFORE, FAKE_HALF, FAKE_AFTER, FAKE_WHEN_MAX_ };
@@ -65,7 +66,7 @@ struct fake {
 	size_t             nfns;
 	struct fake_port   port[FAKE_PORTS];
 	struct fake_domain domain[FAKE_DOMAINS];
-	bool               vfio;
+	bool               vfio, no_ats; /* no_ats: no function gets it */
 	unsigned           calls, violations;
 	enum fake_fault    fault;
 	enum fake_when     when;
@@ -414,6 +415,17 @@ static inline int fake_check_xml(struct fake *f, const char *xml, struct error *
 	return 0;
 }
 
+/* VFIO attaches a guest's functions to its address space, for which the IOMMU driver enables ATS of those that have it, and
+ * takes them from there. */
+static inline void fake_ats(struct fake *f, const char *xml, bool on)
+{
+	char text[BDF_TEXT_MAX];
+
+	for (size_t i = 0; i < f->nfns; i++)
+		if (strstr(xml, bdf_text(text, f->fn[i].bdf)))
+			f->fn[i].w.now[ACT_ATS] = on ? FAKE_ATS : 0;
+}
+
 static inline int fake_domain_start(void *self, const char *name, const char *xml, struct error *err)
 {
 	struct fake *f = fake_enter(self, "domain_start");
@@ -431,6 +443,7 @@ static inline int fake_domain_start(void *self, const char *name, const char *xm
 		r = fake_check_xml(f, xml, err);
 	if (r == 0) {
 		d->state = ACT_DOMAIN_RUNNING;
+		fake_ats(f, xml, !f->no_ats);
 		r = fake_point(f, FAKE_AFTER, err);
 	}
 	return fake_leave(f, r);
@@ -444,6 +457,7 @@ static inline int fake_domain_stop(void *self, const char *name, struct error *e
 
 	if (r == 0 && d) {
 		d->state = ACT_DOMAIN_SHUTOFF;
+		fake_ats(f, d->xml, false);
 		r = fake_point(f, FAKE_HALF, err);
 	}
 	if (r == 0 && d)
@@ -567,6 +581,13 @@ static inline uint16_t fake_port_ctl(struct fake *f, size_t i)
 	ctl = f->port[i].w.now[ACT_ACS];
 	(void)pthread_mutex_unlock(&f->lock);
 	return ctl;
+}
+
+static inline void fake_ats_is(struct fake *f, struct bdf bdf, uint16_t ctl)
+{
+	(void)pthread_mutex_lock(&f->lock);
+	fake_find(f, bdf)->w.now[ACT_ATS] = ctl;
+	(void)pthread_mutex_unlock(&f->lock);
 }
 
 static inline void fake_domain_is(struct fake *f, const char *name, enum act_domain state)

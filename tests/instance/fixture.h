@@ -4,6 +4,7 @@
  * looking at both. */
 
 #include <ftw.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -16,8 +17,9 @@ struct fx {
 	struct fake         *machine;
 	struct inst_manager *m; /* NULL: no daemon runs */
 	char                 dir[64], store[80];
-	unsigned             keep_seconds; /* as in inst_env */
-	unsigned             changed; /* calls of inst_env.changed; by the worker, read when it is idle */
+	unsigned             keep_ms, keep_seconds; /* as in inst_env */
+	struct host_root    *root;
+	atomic_uint          changed; /* calls of inst_env.changed */
 };
 
 /* ---- plans ------------------------------------------------------------------------------------------ */
@@ -27,6 +29,7 @@ struct fx_want {
 	const char *gpu, *companion; /* NULL none */
 	const char *pf;              /* NULL: no VFs */
 	unsigned    first, nvfs;     /* VF indexes on it */
+	const char *gdr;             /* NULL: off */
 };
 
 /* a and b share a PF and the ports above it, and nothing else; c has the GPU of a. */
@@ -121,7 +124,7 @@ static inline void fx_changed(void *self)
 static inline void fx_open(struct fx *fx)
 {
 	struct inst_env env = { .store = fx->store, .act = fake_act(fx->machine), .changed = fx_changed, .self = fx,
-				.keep_seconds = fx->keep_seconds };
+				.root = fx->root, .keep_ms = fx->keep_ms, .keep_seconds = fx->keep_seconds };
 	struct error err = ERROR_INIT;
 
 	assert_null(fx->m);
@@ -163,10 +166,11 @@ static inline int fx_try_create(struct fx *fx, const struct fx_want *w, uint64_t
 {
 	auto_(plan_free) struct plan *p = fx_plan(w);
 	struct plan_request req;
-	char json[64], uuid[40];
+	char json[128], uuid[40];
 	int r;
 
-	(void)snprintf(json, sizeof(json), "{\"name\": \"%s\"}", w->name);
+	(void)snprintf(json, sizeof(json), w->gdr ? "{\"name\": \"%s\", \"gpus\": 1, \"vfs\": 1, \"gdr\": \"%s\"}" : "{\"name\": \"%s\"}",
+		       w->name, w->gdr);
 	(void)snprintf(uuid, sizeof(uuid), "uuid-of-%s", w->name);
 	req = test_request(json);
 	r = inst_create(fx->m, op, &req, p, uuid, err);
