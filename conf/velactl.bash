@@ -9,8 +9,11 @@ _velactl()
 	-o | --output) mapfile -t COMPREPLY < <(compgen -W 'json text' -- "$cur"); return ;;
 	--with) mapfile -t COMPREPLY < <(compgen -W 'acs-plan' -- "$cur"); return ;;
 	--gdr) mapfile -t COMPREPLY < <(compgen -W 'required preferred off' -- "$cur"); return ;;
-	--max-path) mapfile -t COMPREPLY < <(compgen -W 'PIX PXB PHB NODE SYS' -- "$cur"); return ;;
 	--plan) mapfile -t COMPREPLY < <(compgen -W "$(velactl leases 2>/dev/null | awk 'NR > 1 && $1 ~ /^[0-9a-f]{16}$/ { print $1 }')" -- "$cur"); return ;;
+	--policy) mapfile -t COMPREPLY < <(compgen -W 'strict loose' -- "$cur"); return ;;
+	--spread) mapfile -t COMPREPLY < <(compgen -W 'pf' -- "$cur"); return ;;
+	--hugepages) mapfile -t COMPREPLY < <(compgen -W '2M 1G' -- "$cur"); return ;;
+	--max-path | --max-gpu-path) mapfile -t COMPREPLY < <(compgen -W 'PIX PXB PHB NODE SYS' -- "$cur"); return ;;
 	--root | --host | --conf | --socket | --file | -f | --svg | --dot | --kernel | --initrd | --disk)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return ;;

@@ -177,7 +177,8 @@ static inline struct plan *test_plan_held(const struct topo *t, const char *json
 {
 	struct plan_request req = test_request(json);
 	struct plan_input in = { .topo = t, .request = &req, .taken = taken, .ntaken = n, .held = held, .nheld = nheld,
-				 .policy = { .vfs_per_pf = 8, .memory_reserve = 512u << 20 } };
+				 .policy = { .vfs_per_pf = 8, .memory_reserve = 512u << 20, .link_percent = 50,
+					     .shape = { { 1, 80 }, { 2, 5 }, { 4, 4 }, { 8, 11 } }, .nshapes = 4 } };
 	struct error err = ERROR_INIT;
 	struct plan *p = NULL;
 

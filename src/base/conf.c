@@ -39,6 +39,9 @@ static const struct conf_field conf_fields[] = {
 	{ "libvirt", "uri", CONF_STRING, offsetof(struct conf, libvirt_uri) },
 	{ "plan", "vfs_per_pf", CONF_UINT, offsetof(struct conf, vfs_per_pf), 1, 256 },
 	{ "plan", "memory_reserve", CONF_BYTES, offsetof(struct conf, memory_reserve), 0, UINT64_MAX },
+	{ "plan", "host_cores", CONF_UINT, offsetof(struct conf, host_cores), 0, 256 },
+	{ "plan", "link_percent", CONF_UINT, offsetof(struct conf, link_percent), 0, 100 },
+	{ "plan", "shapes", CONF_STRING, offsetof(struct conf, shapes) },
 };
 
 struct conf_reader {

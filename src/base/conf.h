@@ -29,6 +29,9 @@ struct conf {
 	char        *socket;         /* [daemon] socket: used when systemd hands none over, and by velactl */
 	uint64_t     vfs_per_pf;     /* [plan] vfs_per_pf */
 	uint64_t     memory_reserve; /* [plan] memory_reserve, bytes per NUMA node */
+	uint64_t     host_cores;     /* [plan] host_cores, per NUMA node */
+	uint64_t     link_percent;   /* [plan] link_percent */
+	char        *shapes;         /* [plan] shapes: plan/policy.c reads it */
 	struct conf_line kind[CONF_LINES_MAX];      /* [kinds], for host/kind */
 	size_t           nkinds;
 	struct conf_line partition[CONF_LINES_MAX]; /* [partitions], for plan/partition */

@@ -64,6 +64,14 @@ static const struct host_node *node_of(const struct domain *d, size_t cell)
 	return id >= 0 ? host_node_find(d->inv, id) : NULL;
 }
 
+/* That the cell's vCPUs may run on; NULL: unknown. */
+static const struct cpuset *cpus_of(const struct domain *d, size_t cell)
+{
+	const struct host_node *n = node_of(d, cell);
+
+	return d->plan->cell[cell].cpus ? d->plan->cell[cell].cpus : n ? &n->cpus : NULL;
+}
+
 static void add_cpus(struct cpuset *all, const struct cpuset *more)
 {
 	for (int c = cpuset_next(more, -1); c >= 0; c = cpuset_next(more, c))
@@ -89,23 +97,37 @@ static void write_cputune(struct domain *d)
 	unsigned vcpu = 0;
 
 	for (size_t i = 0; i < d->plan->ncells; i++)
-		if (node_of(d, i))
-			add_cpus(&all, &node_of(d, i)->cpus);
+		if (cpus_of(d, i))
+			add_cpus(&all, cpus_of(d, i));
 	if (!cpuset_count(&all))
 		return;
 	xml_open(&d->xml, "cputune");
 	for (size_t i = 0; i < d->plan->ncells; vcpu += d->plan->cell[i++].vcpus) {
-		const struct host_node *n = node_of(d, i);
+		const struct cpuset *cpus = cpus_of(d, i);
 
-		for (unsigned v = 0; v < d->plan->cell[i].vcpus && n && cpuset_count(&n->cpus); v++) {
+		for (unsigned v = 0; v < d->plan->cell[i].vcpus && cpus && cpuset_count(cpus); v++) {
 			xml_open(&d->xml, "vcpupin");
 			xml_attrf(&d->xml, "vcpu", "%u", vcpu + v);
-			attr_cpuset(&d->xml, "cpuset", &n->cpus);
+			attr_cpuset(&d->xml, "cpuset", cpus);
 			xml_close(&d->xml);
 		}
 	}
 	xml_open(&d->xml, "emulatorpin");
 	attr_cpuset(&d->xml, "cpuset", &all);
+	xml_close(&d->xml);
+	xml_close(&d->xml);
+}
+
+static void write_backing(struct domain *d)
+{
+	if (!d->plan->hugepages)
+		return;
+	xml_open(&d->xml, "memoryBacking");
+	xml_open(&d->xml, "hugepages");
+	xml_open(&d->xml, "page");
+	xml_attrf(&d->xml, "size", "%" PRIu64, d->plan->hugepages / 1024);
+	xml_attr(&d->xml, "unit", "KiB");
+	xml_close(&d->xml);
 	xml_close(&d->xml);
 	xml_close(&d->xml);
 }
@@ -372,6 +394,7 @@ static void write_domain(struct domain *d)
 	write_memory(d);
 	xml_textf(&d->xml, "vcpu", "%" PRIu64, vcpus(d));
 	write_cputune(d);
+	write_backing(d);
 	write_numatune(d);
 	write_os(d);
 	write_life(d);

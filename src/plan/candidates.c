@@ -41,17 +41,24 @@ static bool dead(struct place *p, const struct host_function *fn)
 	return true;
 }
 
-/* The rules that a GPU and a VF share. False: a reason was given. */
-static bool usable(struct place *p, const struct host_function *fn, const char *what)
+static bool excluded(struct place *p, const struct host_function *fn)
 {
 	const struct plan_request *req = p->in->request;
+
+	if (!bdf_in(req->exclude, req->nexclude, fn->bdf))
+		return false;
+	place_reason(p->plan, "device.excluded", fn->bdf, "a device that is not excluded", "the request excludes it");
+	return true;
+}
+
+/* The rules that GPUs, VFs and drives share, whatever the request is. False: a reason was given. */
+static bool usable(struct place *p, const struct host_function *fn, const char *what)
+{
 	const struct host_function *stranger;
 	const char *owner = place_owner(p, fn->bdf);
 	char text[BDF_TEXT_MAX];
 
-	if (bdf_in(req->exclude, req->nexclude, fn->bdf)) {
-		place_reason(p->plan, "device.excluded", fn->bdf, "a device that is not excluded", "the request excludes it");
-	} else if (owner) {
+	if (owner) {
 		place_reason(p->plan, "device.taken", fn->bdf, "a free device", "%s is held by %s", what, owner);
 	} else if (dead(p, fn)) {
 		return false;
@@ -85,40 +92,101 @@ static bool on_node(struct place *p, const struct host_function *fn)
 	return false;
 }
 
-/* Its driver takes its VFs away when it goes, whoever holds them (pci_disable_sriov()). */
-static bool gpu_usable(struct place *p, const struct host_function *fn)
+/* The link right above it carries too little of what both of its ends can do. */
+static bool degraded(struct place *p, const struct host_function *fn, uint32_t at)
 {
+	unsigned percent = place_link_percent(p->in->topo, at);
+
+	if (percent >= p->in->policy.link_percent)
+		return false;
+	place_reason(p->plan, "link.degraded", fn->bdf,
+		     arena_printf(&p->plan->arena, "%u %% ([plan] link_percent), or another device", p->in->policy.link_percent),
+		     "its link carries %u %% of what both of its ends can do", percent);
+	return true;
+}
+
+/* Its driver takes its VFs away when it goes, whoever holds them (pci_disable_sriov()). */
+static bool gpu_usable(struct place *p, const struct host_function *fn, uint32_t at)
+{
+	const struct inventory *inv = topo_inventory(p->in->topo);
+
 	if (!usable(p, fn, "it"))
 		return false;
-	if (fn->facts->numvfs_known && fn->facts->numvfs) {
+	if (fn->facts->numvfs_known && fn->facts->numvfs)
 		place_reason(p->plan, "gpu.has-vfs", fn->bdf, "a GPU without VFs (0 in its sriov_numvfs)",
 			     "%u of its VFs %s on", fn->facts->numvfs, fn->facts->numvfs == 1 ? "is" : "are");
-		return false;
-	}
-	return true;
+	else if (fn->facts->numa_node < 0 && inv->nnodes > 1)
+		place_reason(p->plan, "numa.unknown", fn->bdf, "a NUMA node (firmware: SRAT/_PXM; or write it to its numa_node)",
+			     "its NUMA node is unknown on a host with %zu nodes", inv->nnodes);
+	else
+		return !degraded(p, fn, at);
+	return false;
+}
+
+static bool of_model(struct place *p, const struct host_function *fn)
+{
+	const struct plan_request *req = p->in->request;
+	bool any = !req->nmodels;
+
+	for (size_t i = 0; i < req->nmodels && !any; i++)
+		any = plan_model_is(&req->model[i], fn->facts->vendor, fn->facts->device);
+	if (!any)
+		place_reason(p->plan, "gpu.model", fn->bdf, "a GPU of a model that the request names", "it is a %04x:%04x",
+			     fn->facts->vendor, fn->facts->device);
+	return any;
 }
 
 static int add_gpus(struct place *p, struct error *err)
 {
 	const struct inventory *inv = topo_inventory(p->in->topo);
+	const struct plan_request *req = p->in->request;
 
 	for (uint32_t i = 0; i < inv->nfn; i++) {
 		const struct host_function *fn = &inv->fn[i];
+		uint64_t bit = UINT64_C(1) << (p->ngpus % PLACE_GPUS_MAX);
+		bool mine, good;
+		size_t said;
 
-		if (fn->facts->kind != HOST_GPU || !on_node(p, fn) || !gpu_usable(p, fn))
+		if (fn->facts->kind != HOST_GPU)
 			continue;
-		if (fn->facts->numa_node < 0 && inv->nnodes > 1) {
-			place_reason(p->plan, "numa.unknown", fn->bdf,
-				     "a NUMA node (firmware: SRAT/_PXM; or write it to its numa_node)",
-				     "its NUMA node is unknown on a host with %zu nodes", inv->nnodes);
-			continue;
-		}
 		if (p->ngpus == PLACE_GPUS_MAX)
-			return error_set(err, -E2BIG, "more than %d free GPUs; narrow the request with numa_node or exclude",
-					 PLACE_GPUS_MAX);
-		p->gpu[p->ngpus++] = (struct place_gpu){ .node = i, .nearest = TOPO_UNKNOWN };
+			return error_set(err, -E2BIG, "more than %d GPUs", PLACE_GPUS_MAX);
+		p->gpu[p->ngpus++] = (struct place_gpu){ .node = i, .nearest = TOPO_UNKNOWN, .owner = place_owner(p, fn->bdf) };
+		mine = on_node(p, fn) && !excluded(p, fn) && of_model(p, fn);
+		p->mine |= mine ? bit : 0;
+		said = p->plan->nreasons;
+		good = gpu_usable(p, fn, i);
+		if (!mine) /* one reason is enough */
+			p->plan->nreasons = said;
+		if (!good)
+			continue;
+		p->usable |= bit;
+		p->allowed |= mine ? bit : 0;
+		if (bdf_in(req->require, req->nrequire, fn->bdf)) {
+			p->required |= bit;
+			p->nrequired++;
+		}
 	}
 	return 0;
+}
+
+/* Required ones go first. */
+static void add_vf(struct place *p, struct place_nic *nic, struct bdf vf, uint16_t index)
+{
+	const struct plan_request *req = p->in->request;
+	uint16_t at = nic->nvfs;
+
+	if (bdf_in(req->require, req->nrequire, vf)) {
+		for (; at > nic->required; at--) {
+			nic->vf[at] = nic->vf[at - 1];
+			nic->index[at] = nic->index[at - 1];
+		}
+		nic->required++;
+		p->nrequired++;
+	}
+	nic->vf[at] = vf;
+	nic->index[at] = index;
+	nic->nvfs++;
 }
 
 /* VFs that are there: free, alone in their group. */
@@ -129,10 +197,11 @@ static void existing_vfs(struct place *p, struct place_nic *nic, const struct ho
 	for (size_t i = 0; i < inv->nfn && nic->nvfs < PLAN_VFS_MAX; i++) {
 		const struct host_function *vf = &inv->fn[i];
 
-		if (!vf->facts->is_vf || !bdf_eq(vf->facts->pf, pf->bdf) || !usable(p, vf, "VF"))
+		if (!vf->facts->is_vf || !bdf_eq(vf->facts->pf, pf->bdf))
 			continue;
-		nic->vf[nic->nvfs] = vf->bdf;
-		nic->index[nic->nvfs++] = vf->vf_index;
+		nic->taken += place_owner(p, vf->bdf) != NULL;
+		if (!excluded(p, vf) && usable(p, vf, "VF"))
+			add_vf(p, nic, vf->bdf, vf->vf_index);
 	}
 }
 
@@ -146,16 +215,33 @@ static void future_vfs(struct place *p, struct place_nic *nic, const struct host
 		uint32_t off = pf->facts->cap.sriov.offset + (uint32_t)n * pf->facts->cap.sriov.stride;
 		struct bdf at;
 
-		if (!bdf_add(&at, pf->bdf, off) || place_owner(p, at) || bdf_in(req->exclude, req->nexclude, at))
+		if (!bdf_add(&at, pf->bdf, off))
 			continue;
-		nic->vf[nic->nvfs] = at;
-		nic->index[nic->nvfs++] = n;
+		nic->taken += place_owner(p, at) != NULL;
+		if (!place_owner(p, at) && !bdf_in(req->exclude, req->nexclude, at))
+			add_vf(p, nic, at, n);
 	}
 }
 
-static bool nic_usable(struct place *p, const struct host_function *fn)
+/* No cable, or the switch is off. An interface that is down does not say. */
+static bool no_carrier(const struct inventory *inv, struct bdf bdf)
 {
-	const char *driver = host_driver_of(topo_inventory(p->in->topo), fn);
+	for (size_t i = 0; i < inv->system.nnics; i++) {
+		const struct host_nic *nic = &inv->system.nic[i];
+		bool none = nic->nnetdevs > 0;
+
+		for (size_t k = 0; k < nic->nnetdevs; k++)
+			none = none && nic->netdev[k].carrier == 0;
+		if (bdf_eq(nic->bdf, bdf))
+			return none;
+	}
+	return false;
+}
+
+static bool nic_usable(struct place *p, const struct host_function *fn, uint32_t at)
+{
+	const struct inventory *inv = topo_inventory(p->in->topo);
+	const char *driver = host_driver_of(inv, fn);
 
 	if (dead(p, fn))
 		return false;
@@ -171,8 +257,11 @@ static bool nic_usable(struct place *p, const struct host_function *fn)
 			     "its driver is unknown, and so whether it can make VFs");
 	else if (driver && !*driver && !fn->facts->numvfs)
 		place_reason(p->plan, "nic.no-driver", fn->bdf, "the NIC's own driver", "no driver that could make VFs");
+	else if (no_carrier(inv, fn->bdf))
+		place_reason(p->plan, "nic.no-link", fn->bdf, "a link to its switch (cable, transceiver, the switch's port)",
+			     "its port is up, but has no link");
 	else
-		return true;
+		return !degraded(p, fn, at);
 	return false;
 }
 
@@ -184,7 +273,7 @@ static int add_nics(struct place *p, struct error *err)
 		const struct host_function *fn = &inv->fn[i];
 		struct place_nic *nic = &p->nic[p->nnics];
 
-		if (fn->facts->kind != HOST_NIC || (!p->in->request->gpus && !on_node(p, fn)) || !nic_usable(p, fn))
+		if (fn->facts->kind != HOST_NIC || (!p->gpus && !on_node(p, fn)) || !nic_usable(p, fn, i))
 			continue;
 		if (p->nnics == PLACE_NICS_MAX)
 			return error_set(err, -E2BIG, "more than %d NIC ports", PLACE_NICS_MAX);
@@ -193,9 +282,8 @@ static int add_nics(struct place *p, struct error *err)
 			existing_vfs(p, nic, fn);
 		else
 			future_vfs(p, nic, fn);
-		if (nic->nvfs)
-			p->nnics++;
-		else
+		p->nnics++;
+		if (!nic->nvfs)
 			place_reason(p->plan, "nic.no-free-vf", fn->bdf, "a free VF", "none of its %u VFs can be given",
 				     nic->exists ? fn->facts->numvfs : nic->make);
 	}
@@ -223,29 +311,30 @@ static void check_required(struct place *p)
 	}
 }
 
+/* Everything is looked at, because leftovers count too; but what nobody asked for needs no reasons. */
 int place_candidates(struct place *p, struct error *err)
 {
 	const struct plan_request *req = p->in->request;
-	int r = 0;
+	size_t before = p->plan->nreasons;
+	int r = add_gpus(p, err);
 
-	/* what nobody asked for needs no reasons */
-	if (req->gpus || req->nrequire)
-		r = add_gpus(p, err);
-	if (r == 0 && (req->vfs || req->vfs_per_gpu || req->nrequire))
+	if (!p->gpus && !req->nrequire)
+		p->plan->nreasons = before;
+	before = p->plan->nreasons;
+	if (r == 0)
 		r = add_nics(p, err);
+	if (!req->vfs && !req->vfs_per_gpu && !req->nrequire)
+		p->plan->nreasons = before;
 	if (r < 0)
 		return r;
 	check_required(p);
-	for (uint32_t g = 0; g < p->ngpus; g++) {
+	for (uint32_t g = 0; g < p->ngpus; g++)
 		for (uint32_t n = 0; n < p->nnics; n++)
 			p->path[g][n] = (uint8_t)topo_path(p->in->topo, p->gpu[g].node, p->nic[n].node);
-		for (uint32_t h = 0; h < p->ngpus; h++)
-			p->gpu_path[g][h] = (uint8_t)topo_path(p->in->topo, p->gpu[g].node, p->gpu[h].node);
-	}
 	r = place_gdr(p, err);
 	for (uint32_t g = 0; g < p->ngpus; g++)
 		for (uint32_t n = 0; n < p->nnics; n++)
-			if (p->path[g][n] < p->gpu[g].nearest)
+			if (p->nic[n].nvfs && p->path[g][n] < p->gpu[g].nearest)
 				p->gpu[g].nearest = (enum topo_class)p->path[g][n];
 	return r;
 }

@@ -125,6 +125,53 @@ static void add_steps(struct json_out *o, const struct plan *p)
 	json_add(o, "steps", a);
 }
 
+/* null: not of interest without VFs, or without a second GPU */
+static struct json_out score_json(const struct plan *p, const struct plan_score *s)
+{
+	const uint32_t *t = s->score.term;
+	struct json_out o = json_out_new();
+	json_object *gpus = json_object_new_array();
+	bool pairs = p->nvfs && p->ngpus;
+	char text[BDF_TEXT_MAX];
+
+	for (size_t i = 0; i < s->ngpus; i++)
+		json_append(&o, gpus, json_object_new_string(bdf_text(text, s->gpu[i])));
+	json_add_made(&o, "gpus", gpus);
+	json_add_string(&o, "path", pairs ? topo_class_text((enum topo_class)t[SCORE_PATH]) : NULL);
+	if (s->bandwidth)
+		json_add_uint(&o, "bandwidth", s->bandwidth);
+	else
+		json_add(&o, "bandwidth", NULL);
+	json_add_string(&o, "gpu_path", p->ngpus > 1 ? topo_class_text((enum topo_class)t[SCORE_GPU_PATH]) : NULL);
+	json_add_uint(&o, "nodes", t[SCORE_NODES]);
+	json_add_uint(&o, "sharing", t[SCORE_SHARING]);
+	json_add_uint(&o, "leftover", t[SCORE_LEFTOVER]);
+	json_add_uint(&o, "wear", t[SCORE_WEAR]);
+	return o;
+}
+
+static void add_explain(struct json_out *o, const struct plan *p)
+{
+	static const char *const decides[SCORE_TERMS + 1] = { "path", "bandwidth", "gpu_path", "nodes", "sharing", "leftover", "wear", "order" };
+	struct json_out e, child;
+
+	if (!p->fits) {
+		json_add_string(o, "explain", NULL);
+		return;
+	}
+	e = json_out_new();
+	child = score_json(p, &p->chosen);
+	json_add_out(&e, "chosen", &child);
+	if (p->next.known) {
+		child = score_json(p, &p->next);
+		json_add_out(&e, "next", &child);
+	} else {
+		json_add_string(&e, "next", NULL);
+	}
+	json_add_string(&e, "decided_by", p->next.known ? decides[score_differ(&p->chosen.score, &p->next.score)] : NULL);
+	json_add_out(o, "explain", &e);
+}
+
 json_object *plan_json(const struct plan *p)
 {
 	struct json_out o = json_out_new();
@@ -136,6 +183,7 @@ json_object *plan_json(const struct plan *p)
 	json_add(&o, "reasons", reasons);
 	json_add(&o, "notes", notes);
 	add_bundle(&o, p);
+	add_explain(&o, p);
 	add_steps(&o, p);
 	json_add_string(&o, "domain_xml", p->domain_xml);
 	json_add_string(&o, "nccl_topology", p->nccl_xml);

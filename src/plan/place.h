@@ -4,73 +4,98 @@
 
 #include "host/inventory.h"
 #include "plan/acs.h"
+#include "plan/partition.h"
 #include "plan/plan.h"
+#include "plan/solve.h"
 
-#define PLACE_GPUS_MAX 64
-#define PLACE_NICS_MAX 128
+#define PLACE_GPUS_MAX SOLVE_GPUS_MAX
+#define PLACE_NICS_MAX SOLVE_NICS_MAX
 
 struct place_gpu {
 	uint32_t        node;    /* in the topology */
 	enum topo_class nearest; /* best class to any VF that is free; UNKNOWN if there is none */
 	const struct plan_acs_pair *barred; /* with its nearest NIC that will not do, for gdr; NULL: there is none */
+	const char     *owner;   /* who has it; NULL: nobody */
 };
 
-/* One NIC port and the VFs it can still give, lowest index first. */
+/* One NIC port and the VFs it can still give: those that are required, then lowest index first. */
 struct place_nic {
 	uint32_t   node;
 	bool       exists; /* its VFs are there; else a vf-count step makes them */
 	uint16_t   make;   /* VFs to be made when they are not there */
-	uint16_t   nvfs;
+	uint16_t   nvfs, taken, required;
 	struct bdf vf[PLAN_VFS_MAX];
 	uint16_t   index[PLAN_VFS_MAX];
 };
 
-/* VFs of one bundle: how many of each NIC serve each GPU slot (position in the chosen set). */
+/* What was chosen. */
 struct place_choice {
 	uint32_t        ngpus;
 	uint8_t         gpu[PLAN_GPUS_MAX]; /* into place.gpu, ascending */
 	uint32_t        nvfs;
 	uint8_t         vf_gpu[PLAN_VFS_MAX]; /* into gpu[] of this choice; 0xff: no GPU */
 	uint8_t         vf_nic[PLAN_VFS_MAX]; /* into place.nic */
+	uint64_t        nodes;                /* the cells': bits into place.node */
 	enum topo_class worst_path, gpu_path;
-	unsigned        nodes;  /* NUMA nodes spanned */
-	unsigned        shared; /* most VFs of this bundle on one NIC */
 };
 
 struct place {
 	const struct plan_input *in;
 	struct plan             *plan;
-	struct place_gpu         gpu[PLACE_GPUS_MAX];
+	struct place_gpu         gpu[PLACE_GPUS_MAX]; /* all GPUs of the host */
 	uint32_t                 ngpus;
 	struct place_nic         nic[PLACE_NICS_MAX];
 	uint32_t                 nnics;
 	uint8_t                  path[PLACE_GPUS_MAX][PLACE_NICS_MAX];      /* enum topo_class */
-	uint8_t                  gpu_path[PLACE_GPUS_MAX][PLACE_GPUS_MAX];
+	uint64_t                 bandwidth[SOLVE_WIDTHS_MAX];               /* by rank; 0: unknown */
+	int                      node[SOLVE_NODES_MAX];                     /* ids */
+	uint8_t                  node_order[SOLVE_NODES_MAX * SOLVE_NODES_MAX];
+	uint32_t                 gpus;       /* how many are wanted */
+	uint64_t                 usable;     /* GPUs that some request could have */
+	uint64_t                 allowed;    /* of these, those that this one can have */
+	uint64_t                 mine;       /* that the request would have, if they were usable */
+	uint64_t                 required;   /* GPUs */
+	size_t                   nrequired;  /* GPUs and VFs of the request that can be had */
+	struct plan_partitions   partitions;
+	struct solve_host        host;       /* owned: solve_host_done() */
+	struct solve_free        free;
+	struct solve_want        want;
+	struct solve_answer      answer;
 	struct place_choice      best;
 	bool                     found;
 	uint16_t                *acs_base; /* plan_acs_base(); in the plan's arena */
 	struct plan_acs         *candidates; /* owned: GPUs with NICs, if gdr is required */
 	struct plan_acs         *acs;        /* owned: the bundle's; NULL: no pairs, or gdr is off */
-	bool                     any_cells; /* memory and CPUs do not matter: to find out whether they are what is short */
-	uint64_t                 visits;
 };
 
-/* src/plan/candidates.c: fills gpu, nic and the path tables; reasons say who was left out and why. */
+/* src/plan/candidates.c: fills gpu, nic and what is free; reasons say who was left out and why. */
 int place_candidates(struct place *p, struct error *err);
-/* src/plan/vfs.c: VFs for the GPUs in c, none farther than max_path; false if there are not enough. The
- * result has the least possible worst path, then the least sharing of NICs; deterministic. */
-bool place_vfs(const struct place *p, struct place_choice *c);
+/* src/plan/prepare.c: what the solver knows of the host; then of the request. */
+uint32_t place_gpus_wanted(const struct place *p);
+int  place_prepare(struct place *p, struct error *err);
+void place_ask(struct place *p);
+/* Of what both ends of the link above can do; 100 if that is not known. A GPU's link may be slow because the GPU is idle
+ * (topo/link.c): of that only the width counts. */
+unsigned place_link_percent(const struct topo *t, uint32_t at);
+/* Solves; found and best are the answer. Where limits are wishes, without them if need be. */
+bool place_solve(struct place *p);
 /* src/plan/gdr.c: pairs that cannot be direct get the path UNKNOWN, where direct is required. */
 int place_gdr(struct place *p, struct error *err);
 void place_barred(struct place *p, const struct plan_acs_pair *pair); /* gives the reason */
 void place_barred_required(struct place *p); /* the same, of required GPUs with required VFs */
 /* src/plan/gdr.c: acs and notes of the bundle; reasons, where it must not be given. */
 int place_routes(struct place *p, struct error *err);
-/* src/plan/cells.c: NUMA cells of a choice with memory and vCPUs; false, with reasons where `say`. */
-bool place_cells(const struct place *p, const struct place_choice *c, struct plan_cell cells[HOST_NODES_MAX],
-		 size_t *ncells, bool say);
-/* src/plan/search.c: the best choice; -E2BIG if the search was cut. */
-int place_search(struct place *p, struct error *err);
+/* src/plan/cells.c: memory and CPUs of the nodes, for the solver. */
+void place_rooms(struct place *p);
+/* The guest's cells on these nodes; in the plan's arena. -ENOMEM. */
+int  place_cells(struct place *p, uint64_t nodes);
+/* Reasons why cells on these nodes do not fit. */
+void place_cells_say(struct place *p, uint64_t nodes);
+/* src/plan/why.c: reasons why there is no bundle, or why it is not the one that was hoped for. */
+bool place_counts_short(struct place *p);
+void place_why_not(struct place *p);
+void place_why_this(struct place *p);
+void place_losses(struct place *p); /* notes */
 
 /* A reason; further ones are dropped once PLAN_REASONS_MAX are there. */
 void place_reason(struct plan *p, const char *rule, struct bdf device, const char *needed, const char *fmt, ...)

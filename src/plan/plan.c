@@ -86,7 +86,7 @@ static bool iommu_off(struct place *p)
 {
 	const struct inventory *inv = topo_inventory(p->in->topo);
 
-	if (!p->in->request->gpus && !p->in->request->vfs)
+	if (!p->gpus && !p->in->request->vfs)
 		return false;
 	for (size_t i = 0; i < inv->nfn; i++)
 		if (inv->fn[i].iommu_group >= 0)
@@ -95,97 +95,6 @@ static bool iommu_off(struct place *p)
 		     inv->virtual == HOST_PRESENT ? "virtual machine" : "host",
 		     inv->virtual == HOST_PRESENT ? "it has no IOMMU, or that is off" : "the IOMMU is off");
 	return true;
-}
-
-static bool counts_short(struct place *p)
-{
-	const struct plan_request *req = p->in->request;
-	const struct inventory *inv = topo_inventory(p->in->topo);
-	uint64_t vfs = 0, want = req->vfs ? req->vfs : req->vfs_per_gpu * req->gpus;
-	unsigned gpus = 0;
-
-	for (size_t i = 0; i < inv->nfn; i++)
-		gpus += inv->fn[i].facts->kind == HOST_GPU;
-	for (uint32_t n = 0; n < p->nnics; n++)
-		vfs += p->nic[n].nvfs;
-	if (p->ngpus < req->gpus)
-		place_reason(p->plan, "gpu.count", BDF_NONE, "fewer GPUs, or some given back",
-			     "%u of the host's %u GPUs can be given, %" PRIu64 " are wanted", p->ngpus, gpus, req->gpus);
-	if (vfs < want)
-		place_reason(p->plan, "vf.count", BDF_NONE, "fewer VFs, more VFs per NIC port, or some given back",
-			     "%" PRIu64 " VFs can be given, %" PRIu64 " are wanted", vfs, want);
-	return p->ngpus < req->gpus || vfs < want;
-}
-
-static void say_far(struct place *p)
-{
-	const char *max = topo_class_text(p->in->request->max_path);
-	uint64_t near = 0;
-
-	for (uint32_t g = 0; g < p->ngpus; g++) {
-		const struct host_function *fn = topo_at(p->in->topo, p->gpu[g].node)->fn;
-		enum topo_class c = p->gpu[g].nearest;
-
-		near += c <= p->in->request->max_path;
-		if (p->gpu[g].barred && p->gpu[g].barred->path <= p->in->request->max_path && c > p->in->request->max_path)
-			place_barred(p, p->gpu[g].barred);
-		else if (c > p->in->request->max_path && c != TOPO_UNKNOWN)
-			place_reason(p->plan, "path.too-far", fn->bdf,
-				     arena_printf(&p->plan->arena, "a path of %s or nearer", max),
-				     "its nearest free VF is at %s", topo_class_text(c));
-		else if (c == TOPO_UNKNOWN)
-			place_reason(p->plan, "path.unknown", fn->bdf, "a NIC whose place is known",
-				     "no free VF with a known path to it");
-	}
-	place_reason(p->plan, "bundle.none", BDF_NONE, "a farther max_path, fewer GPUs or VFs, or devices given back",
-		     "%" PRIu64 " of %u free GPUs have a free VF at %s or nearer, and no set of %" PRIu64 " with its VFs fits",
-		     near, p->ngpus, max, p->in->request->gpus);
-}
-
-/* No bundle, though there are enough devices: paths, required devices, or memory and CPUs. */
-static void say_why(struct place *p)
-{
-	struct place unbounded = *p;
-	struct plan_cell cells[HOST_NODES_MAX];
-	struct error ignore = ERROR_INIT;
-	size_t ncells;
-
-	unbounded.any_cells = true;
-	unbounded.visits = 0;
-	(void)place_search(&unbounded, &ignore); /* cut or not: found says what it found */
-	if (unbounded.found) {
-		(void)place_cells(p, &unbounded.best, cells, &ncells, true);
-	} else if (p->in->request->nrequire) {
-		place_barred_required(p);
-		place_reason(p->plan, "require.apart", BDF_NONE, "other required devices, or a farther max_path",
-			     "the required devices are not free, too many, or too far from each other");
-	}
-	if (!unbounded.found && (p->in->request->vfs || p->in->request->vfs_per_gpu))
-		say_far(p);
-	if (p->plan->nreasons == 0)
-		place_reason(p->plan, "bundle.none", BDF_NONE, "a smaller request", "no bundle fits");
-}
-
-/* Of one that fits: paths to NICs count before those between GPUs, and sometimes at their cost. */
-static void say_traded(struct place *p)
-{
-	struct plan_request alone = *p->in->request;
-	struct plan_input in = *p->in;
-	struct place nearer = *p;
-	struct error ignore = ERROR_INIT;
-
-	alone.vfs = alone.vfs_per_gpu = 0;
-	in.request = &alone;
-	nearer.in = &in;
-	nearer.found = false;
-	nearer.visits = 0;
-	(void)place_search(&nearer, &ignore); /* cut or not: found says what it found */
-	if (!nearer.found || nearer.best.gpu_path >= p->best.gpu_path)
-		return;
-	place_reason(p->plan, "gpus.apart", BDF_NONE,
-		     "numa_node, or the GPUs in require, if a near way between GPUs matters more than to their NICs",
-		     "the GPUs are at %s from each other; others are at %s, but not with free VFs at %s or nearer",
-		     topo_class_text(p->best.gpu_path), topo_class_text(nearer.best.gpu_path), topo_class_text(p->best.worst_path));
 }
 
 /* ---- the bundle --------------------------------------------------------------------------------- */
@@ -243,7 +152,7 @@ static int take_companions(struct place *p)
 static int take(struct place *p)
 {
 	struct plan *plan = p->plan;
-	struct plan_cell cells[HOST_NODES_MAX];
+	int r;
 
 	for (uint32_t g = 0; g < p->best.ngpus; g++) {
 		const struct host_function *fn = topo_at(p->in->topo, p->gpu[p->best.gpu[g]].node)->fn;
@@ -252,18 +161,10 @@ static int take(struct place *p)
 		plan->gpu[plan->ngpus++] = fn->bdf;
 	}
 	take_vfs(p);
-	plan->worst_path = TOPO_SELF;
-	for (size_t v = 0; v < plan->nvfs; v++)
-		if (plan->vf[v].path > plan->worst_path)
-			plan->worst_path = plan->vf[v].path;
+	plan->worst_path = p->best.worst_path;
 	plan->gpu_path = p->best.gpu_path;
-	if (!place_cells(p, &p->best, cells, &plan->ncells, false))
-		plan->ncells = 0;
-	plan->cell = arena_array(&plan->arena, plan->ncells, sizeof(*cells));
-	if (!plan->cell)
-		return -ENOMEM;
-	memcpy(plan->cell, cells, plan->ncells * sizeof(*cells));
-	return take_companions(p);
+	r = place_cells(p, p->best.nodes);
+	return r < 0 ? r : take_companions(p);
 }
 
 /* ---- the steps ---------------------------------------------------------------------------------- */
@@ -368,6 +269,7 @@ static struct place *place_free(struct place *p)
 	if (p) {
 		plan_acs_free(p->candidates);
 		plan_acs_free(p->acs);
+		solve_host_done(&p->host);
 		free(p);
 	}
 	return NULL;
@@ -385,8 +287,10 @@ static int settle(struct place *p, struct error *err)
 	if (r == 0)
 		r = place_routes(p, err);
 	plan->fits = r == 0 && plan->nreasons == 0;
-	if (plan->fits && (p->in->request->vfs || p->in->request->vfs_per_gpu))
-		say_traded(p);
+	if (plan->fits) {
+		place_why_this(p);
+		place_losses(p);
+	}
 	if (plan->fits)
 		return make_steps(p);
 	plan->ngpus = plan->nvfs = plan->ncompanions = plan->ncells = plan->nnotes = 0;
@@ -404,14 +308,16 @@ int plan_make(struct plan **ret, const struct plan_input *in, struct error *err)
 	p->in = in;
 	p->plan = plan;
 	plan->generation = topo_generation(in->topo);
+	p->gpus = place_gpus_wanted(p);
 	if (!iommu_off(p)) {
 		r = place_candidates(p, err);
-		if (r == 0 && !counts_short(p))
-			r = place_search(p, err);
+		if (r == 0)
+			r = place_prepare(p, err);
 		if (r < 0)
 			return r;
-		if (!p->found && p->ngpus >= in->request->gpus)
-			say_why(p);
+		place_ask(p);
+		if (!place_solve(p))
+			place_why_not(p);
 	}
 	if (p->found)
 		r = settle(p, err);

@@ -10,9 +10,12 @@
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/bdf.h"
+#include "plan/partition.h"
 #include "plan/request.h"
+#include "plan/solve.h"
 #include "topo/topo.h"
 
+struct conf;
 struct error;
 struct json_object;
 struct inventory;
@@ -30,6 +33,11 @@ struct plan_taken {
 struct plan_policy {
 	uint16_t vfs_per_pf; /* how many VFs a PF without any is given, at most its total */
 	uint64_t memory_reserve; /* bytes per NUMA node that are left to the host */
+	unsigned host_cores;     /* of each NUMA node, the first ones */
+	unsigned link_percent;   /* a GPU or NIC whose link carries less of what it could is not given */
+	struct solve_shape shape[SOLVE_SHAPES_MAX]; /* sizes of bundles that later guests will want */
+	size_t   nshapes;
+	struct plan_boards boards;
 };
 
 struct plan_input {
@@ -59,6 +67,7 @@ struct plan_cell { /* one guest NUMA cell */
 	int      host_node;
 	uint64_t memory; /* bytes */
 	uint32_t vcpus;
+	const struct cpuset *cpus; /* of the node, for guests; NULL: all of it */
 };
 
 enum plan_step_kind {
@@ -92,6 +101,15 @@ struct plan_reason {
 
 #define PLAN_REASONS_MAX 64
 
+/* What a bundle is worth (plan/score.h), in words' units. */
+struct plan_score {
+	bool         known;     /* false: there is no such bundle */
+	struct score score;
+	uint64_t     bandwidth; /* bytes per second of the narrowest GPU-NIC way; 0 unknown, or no VFs */
+	struct bdf   gpu[PLAN_GPUS_MAX];
+	size_t       ngpus;
+};
+
 struct plan {
 	struct arena           arena;
 	uint64_t               generation;
@@ -107,22 +125,26 @@ struct plan {
 	size_t                 nvfs;
 	struct plan_companion *companion;
 	size_t                 ncompanions;
+	uint64_t               hugepages; /* page size of the cells' memory, bytes; 0: plain memory */
 	struct plan_cell      *cell; /* by host node, ascending */
 	size_t                 ncells;
 	struct plan_step      *step;
 	size_t                 nsteps;
 	enum topo_class        worst_path; /* worst GPU-VF class; SELF without VFs */
 	enum topo_class        gpu_path;   /* worst GPU-GPU class; SELF below two GPUs */
+	struct plan_score      chosen, next; /* next: the best of other GPUs */
 	char                  *domain_xml; /* set by the caller from guest/, in the arena; NULL without */
 	char                  *nccl_xml;   /* NCCL's topology file; the same, and NULL without GPUs */
 };
 
+/* [plan] and [partitions]. -EINVAL names the key. */
+int plan_policy_load(struct plan_policy *ret, const struct conf *conf, struct error *err);
 /* -errno only for no memory; "it does not fit" is plan->fits == false with reasons. */
 int plan_make(struct plan **ret, const struct plan_input *in, struct error *err);
 struct plan *plan_free(struct plan *p);
 AUTO_DEFINE(struct plan *, plan_free);
 
-/* "fits", "generation", "reasons", "notes", "bundle", "steps", "domain_xml", "nccl_topology"; NULL: no memory. */
+/* "fits", "generation", "reasons", "notes", "bundle", "explain", "steps", "domain_xml", "nccl_topology"; NULL: no memory. */
 struct json_object *plan_json(const struct plan *p);
 const char *plan_iommu_fix(const struct inventory *inv); /* where an IOMMU comes from on such a host */
 /* One sentence per reason, for problem documents and people; NULL: no memory. */

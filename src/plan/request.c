@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/parse.h"
 #include "base/strtab.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -19,11 +20,13 @@ static const char *const gdr_names[PLAN_GDR_MAX_] = {
 	[PLAN_GDR_REQUIRED] = "required",
 };
 
-/* Lists, the path class and gdr pass through raw JSON before they get their type. */
+static const char *const policy_names[] = { "strict", "loose" };
+
+/* Lists, classes and words pass through raw JSON before they get their type. */
 struct raw {
 	struct plan_request r;
-	char               *max_path, *gdr;
-	json_object        *require, *exclude;
+	char               *max_path, *max_gpu_path, *gdr, *policy, *spread, *model;
+	json_object        *require, *exclude, *models;
 };
 
 static const struct json_field boot_fields[] = {
@@ -40,9 +43,20 @@ static const struct json_field request_fields[] = {
 	{ "vfs_per_gpu", JSON_UINT, offsetof(struct raw, r.vfs_per_gpu), .max = 8 },
 	{ "vfs", JSON_UINT, offsetof(struct raw, r.vfs), .max = PLAN_VFS_MAX },
 	{ "max_path", JSON_STRING, offsetof(struct raw, max_path), .min = 1, .max = 8 },
+	{ "max_gpu_path", JSON_STRING, offsetof(struct raw, max_gpu_path), .min = 1, .max = 8 },
+	{ "min_bandwidth", JSON_UINT, offsetof(struct raw, r.min_bandwidth), .max = 100000 },
+	{ "policy", JSON_STRING, offsetof(struct raw, policy), .min = 1, .max = 16 },
+	{ "spread", JSON_STRING, offsetof(struct raw, spread), .min = 1, .max = 16 },
+	{ "rails", JSON_BOOL, offsetof(struct raw, r.rails) },
+	{ "model", JSON_STRING, offsetof(struct raw, model), .min = 1, .max = 16 },
+	{ "models", JSON_ANY, offsetof(struct raw, models) },
+	{ "exclusive", JSON_BOOL, offsetof(struct raw, r.exclusive) },
 	{ "gdr", JSON_STRING, offsetof(struct raw, gdr), .min = 1, .max = 16 },
 	{ "vcpus", JSON_UINT, offsetof(struct raw, r.vcpus), .min = 1, .max = 4096 },
 	{ "memory", JSON_SIZE, offsetof(struct raw, r.memory), .min = 64 * MIB, .max = MIB << 24 },
+	{ "hugepages", JSON_SIZE, offsetof(struct raw, r.hugepages), .min = 1 << 16, .max = UINT64_C(1) << 40 },
+	{ "cells", JSON_UINT, offsetof(struct raw, r.cells), .min = 1, .max = PLAN_CELLS_MAX },
+	{ "tenant", JSON_STRING, offsetof(struct raw, r.tenant), .min = 1, .max = PLAN_NAME_MAX },
 	{ "numa_node", JSON_INT, offsetof(struct raw, r.numa_node), .min = -1, .max = 1023 },
 	{ "require", JSON_ANY, offsetof(struct raw, require) },
 	{ "exclude", JSON_ANY, offsetof(struct raw, exclude) },
@@ -72,15 +86,102 @@ static int read_list(struct bdf *list, size_t *n, json_object *array, const char
 	return 0;
 }
 
-static int check_name(const char *name, struct error *err)
+bool plan_model_is(const struct plan_model *m, uint16_t vendor, uint16_t device)
+{
+	return !((m->vendor ^ vendor) & m->vendor_mask) && !((m->device ^ device) & m->device_mask);
+}
+
+/* "10de:2330", or "10de:*": four hex digits, or an asterisk */
+static bool parse_model(struct plan_model *ret, const char *text)
+{
+	uint64_t vendor = 0, device = 0;
+	char left[5];
+
+	if (strlen(text) < 6 || text[4] != ':')
+		return false;
+	memcpy(left, text, 4);
+	left[4] = '\0';
+	*ret = (struct plan_model){ .vendor_mask = 0xffff, .device_mask = strcmp(text + 5, "*") == 0 ? 0 : 0xffff };
+	if (parse_uint(&vendor, left, 16, UINT16_MAX) < 0 ||
+	    (ret->device_mask && (strlen(text) != 9 || parse_uint(&device, text + 5, 16, UINT16_MAX) < 0)))
+		return false;
+	ret->vendor = (uint16_t)vendor;
+	ret->device = (uint16_t)device;
+	return true;
+}
+
+static int add_model(struct plan_request *r, const char *key, const char *text, struct error *err)
+{
+	struct plan_model *m = &r->model[r->nmodels];
+	uint8_t kinds = 0, kind = UINT8_MAX;
+
+	if (!parse_model(m, text))
+		return error_set(err, -EINVAL, "request.%s is \"%.20s\"; say vendor:device in hex, such as 10de:2330, or 10de:*", key, text);
+	for (size_t i = 0; i < r->nmodels; i++) {
+		kinds = r->model_kind[i] >= kinds ? (uint8_t)(r->model_kind[i] + 1) : kinds;
+		if (memcmp(&r->model[i], m, sizeof(*m)) == 0)
+			kind = r->model_kind[i];
+	}
+	r->model_kind[r->nmodels++] = kind == UINT8_MAX ? kinds : kind;
+	if (kind == UINT8_MAX && kinds == PLAN_MODEL_KINDS_MAX)
+		return error_set(err, -EINVAL, "request.%s names more than %d different models", key, PLAN_MODEL_KINDS_MAX);
+	return 0;
+}
+
+static int read_models(struct plan_request *r, const char *model, json_object *models, struct error *err)
+{
+	size_t n = models && json_object_is_type(models, json_type_array) ? json_object_array_length(models) : 0;
+	int e = 0;
+
+	if (model && models)
+		return error_set(err, -EINVAL, "request has both model and models; say one of them");
+	if (model)
+		return add_model(r, "model", model, err);
+	if (models && (n == 0 || n > PLAN_MODELS_MAX))
+		return error_set(err, -EINVAL, "request.models must be an array of one model for each GPU");
+	for (size_t i = 0; i < n && e == 0; i++) {
+		json_object *item = json_object_array_get_idx(models, i);
+
+		e = add_model(r, "models", json_object_is_type(item, json_type_string) ? json_object_get_string(item) : "", err);
+	}
+	if (e == 0 && n && n != r->gpus)
+		return error_set(err, -EINVAL, "request.models names %zu models for %llu GPUs; name one for each, or say model", n,
+				 (unsigned long long)r->gpus);
+	return e;
+}
+
+static int read_class(enum topo_class *ret, const char *key, const char *text, struct error *err)
+{
+	int c = text ? topo_class_parse(text) : (int)*ret;
+
+	if (c < 0)
+		return error_set(err, -EINVAL, "request.%s is \"%.20s\"; known are PIX, PXB, PHB, NODE, SYS", key, text);
+	*ret = (enum topo_class)c;
+	return 0;
+}
+
+static int read_words(struct raw *raw, struct error *err)
+{
+	int policy = raw->policy ? strtab_find(policy_names, 2, raw->policy) : 0;
+
+	if (policy < 0)
+		return error_set(err, -EINVAL, "request.policy is \"%.20s\"; known are strict, loose", raw->policy);
+	raw->r.loose = policy == 1;
+	raw->r.spread_pf = raw->spread != NULL;
+	if (raw->spread && strcmp(raw->spread, "pf") != 0)
+		return error_set(err, -EINVAL, "request.spread is \"%.20s\"; known is pf", raw->spread);
+	return 0;
+}
+
+static int check_name(const char *key, const char *name, struct error *err)
 {
 	if (!*name)
 		return 0;
 	for (const char *p = name; *p; p++)
 		if (!islower((unsigned char)*p) && !isdigit((unsigned char)*p) && (*p != '-' || p == name))
 			return error_set(err, -EINVAL,
-					 "request.name \"%.60s\" must be lower-case letters, digits and -, not starting with -",
-					 name);
+					 "request.%s \"%.60s\" must be lower-case letters, digits and -, not starting with -",
+					 key, name);
 	return 0;
 }
 
@@ -94,7 +195,7 @@ static int check_path(const char *key, const char *path, struct error *err)
 
 static bool has_pairs(const struct plan_request *r)
 {
-	return r->gpus && (r->vfs || r->vfs_per_gpu);
+	return (r->gpus || r->exclusive) && (r->vfs || r->vfs_per_gpu);
 }
 
 static int read_gdr(struct plan_request *r, const char *text, struct error *err)
@@ -114,11 +215,27 @@ static int check_whole(const struct plan_request *r, struct error *err)
 
 	if (r->vfs_per_gpu && r->vfs)
 		return error_set(err, -EINVAL, "request has both vfs_per_gpu and vfs; say one of them");
-	if (r->vfs_per_gpu && !r->gpus)
+	if (r->exclusive && (r->gpus || r->nexclude || r->numa_node >= 0 || r->nmodels > 1))
+		return error_set(err, -EINVAL, "request is exclusive, which is all GPUs of the host; leave out gpus, models, exclude and numa_node");
+	if (r->vfs_per_gpu && !r->gpus && !r->exclusive)
 		return error_set(err, -EINVAL, "request has vfs_per_gpu but no gpus; say vfs for a guest without GPUs");
-	if (r->vfs_per_gpu * r->gpus > PLAN_VFS_MAX)
+	if (r->vfs_per_gpu * (r->exclusive ? PLAN_GPUS_MAX : r->gpus) > PLAN_VFS_MAX)
 		return error_set(err, -EINVAL, "request wants %llu VFs, at most %d fit into one guest",
-				 (unsigned long long)(r->vfs_per_gpu * r->gpus), PLAN_VFS_MAX);
+				 (unsigned long long)(r->vfs_per_gpu * (r->exclusive ? PLAN_GPUS_MAX : r->gpus)), PLAN_VFS_MAX);
+	if ((r->rails || r->min_bandwidth) && !has_pairs(r))
+		return error_set(err, -EINVAL, "request.%s is between GPUs and VFs; ask for both, or leave it out",
+				 r->rails ? "rails" : "min_bandwidth");
+	if (r->spread_pf && !r->vfs && !r->vfs_per_gpu)
+		return error_set(err, -EINVAL, "request.spread is of VFs, and it has none");
+	if (r->max_gpu_path != TOPO_UNKNOWN && r->gpus < 2 && !r->exclusive)
+		return error_set(err, -EINVAL, "request.max_gpu_path is between GPUs; ask for two at least, or leave it out");
+	if (r->nmodels && !r->gpus && !r->exclusive)
+		return error_set(err, -EINVAL, "request.model is of GPUs, and it has none");
+	if (r->hugepages && (r->hugepages & (r->hugepages - 1) || r->memory % r->hugepages))
+		return error_set(err, -EINVAL, "request.hugepages must be a power of two that request.memory is a multiple of");
+	if (r->cells > r->vcpus)
+		return error_set(err, -EINVAL, "request has %llu cells but %llu vCPUs; each cell has one at least",
+				 (unsigned long long)r->cells, (unsigned long long)r->vcpus);
 	if (r->gdr == PLAN_GDR_REQUIRED && !has_pairs(r))
 		return error_set(err, -EINVAL, "request.gdr is required, which is between GPUs and VFs; ask for both, or leave it out");
 	if (r->memory % MIB)
@@ -138,18 +255,20 @@ static int read_raw(struct raw *raw, json_object *obj, struct error *err)
 	struct plan_request *r = &raw->r;
 	int e = json_read(raw, request_fields, obj, "request", &r->arena, err);
 
-	if (e == 0 && raw->max_path) {
-		int c = topo_class_parse(raw->max_path);
-
-		if (c < 0)
-			return error_set(err, -EINVAL,
-					 "request.max_path is \"%.20s\"; known are PIX, PXB, PHB, NODE, SYS", raw->max_path);
-		r->max_path = (enum topo_class)c;
-	}
+	if (e == 0)
+		e = read_class(&r->max_path, "max_path", raw->max_path, err);
+	if (e == 0)
+		e = read_class(&r->max_gpu_path, "max_gpu_path", raw->max_gpu_path, err);
+	if (e == 0)
+		e = read_words(raw, err);
+	if (e == 0)
+		e = read_models(r, raw->model, raw->models, err);
 	if (e == 0)
 		e = read_gdr(r, raw->gdr, err);
 	if (e == 0)
-		e = check_name(r->name, err);
+		e = check_name("name", r->name, err);
+	if (e == 0)
+		e = check_name("tenant", r->tenant, err);
 	if (e == 0)
 		e = read_list(r->require, &r->nrequire, raw->require, "require", err);
 	if (e == 0)
@@ -167,8 +286,8 @@ int plan_request_read(struct plan_request *ret, json_object *obj, struct error *
 {
 	static char none[] = "";
 	struct raw raw = { .r = {
-		.name = none, .kernel = none, .initrd = none, .cmdline = none, .disk = none,
-		.vcpus = 1, .memory = 512 * MIB, .numa_node = -1, .max_path = TOPO_SYS,
+		.name = none, .tenant = none, .kernel = none, .initrd = none, .cmdline = none, .disk = none,
+		.vcpus = 1, .memory = 512 * MIB, .numa_node = -1, .max_path = TOPO_SYS, .max_gpu_path = TOPO_UNKNOWN,
 	} };
 	int e = read_raw(&raw, obj, err);
 
@@ -194,6 +313,51 @@ static void add_list(struct json_out *o, const char *key, const struct bdf *list
 	for (size_t i = 0; i < n; i++)
 		json_append(o, a, json_object_new_string(bdf_text(text, list[i])));
 	json_add(o, key, a);
+}
+
+static void add_models(struct json_out *o, const struct plan_request *r)
+{
+	json_object *a = r->nmodels > 1 ? json_object_new_array() : NULL;
+	struct arena arena = { 0 };
+
+	for (size_t i = 0; i < r->nmodels; i++) {
+		const struct plan_model *m = &r->model[i];
+		const char *text = m->device_mask ? arena_printf(&arena, "%04x:%04x", m->vendor, m->device)
+						  : arena_printf(&arena, "%04x:*", m->vendor);
+
+		o->failed = o->failed || !text;
+		if (r->nmodels > 1)
+			json_append(o, a, text ? json_object_new_string(text) : NULL);
+		else
+			json_add_string(o, "model", text);
+	}
+	if (r->nmodels > 1)
+		json_add_made(o, "models", a);
+	arena_done(&arena);
+}
+
+/* What is as by default is left out. */
+static void add_wishes(struct json_out *o, const struct plan_request *r)
+{
+	if (r->max_gpu_path != TOPO_UNKNOWN)
+		json_add_string(o, "max_gpu_path", topo_class_text(r->max_gpu_path));
+	if (r->min_bandwidth)
+		json_add_uint(o, "min_bandwidth", r->min_bandwidth);
+	if (r->loose)
+		json_add_string(o, "policy", policy_names[1]);
+	if (r->spread_pf)
+		json_add_string(o, "spread", "pf");
+	if (r->rails)
+		json_add_bool(o, "rails", true);
+	if (r->exclusive)
+		json_add_bool(o, "exclusive", true);
+	if (r->hugepages)
+		json_add_uint(o, "hugepages", r->hugepages);
+	if (r->cells)
+		json_add_uint(o, "cells", r->cells);
+	if (*r->tenant)
+		json_add_string(o, "tenant", r->tenant);
+	add_models(o, r);
 }
 
 static void add_boot(struct json_out *o, const struct plan_request *r)
@@ -224,6 +388,7 @@ json_object *plan_request_json(const struct plan_request *r)
 	json_add_uint(&o, "vcpus", r->vcpus);
 	json_add_uint(&o, "memory", r->memory);
 	json_add_int(&o, "numa_node", r->numa_node);
+	add_wishes(&o, r);
 	add_list(&o, "require", r->require, r->nrequire);
 	add_list(&o, "exclude", r->exclude, r->nexclude);
 	add_boot(&o, r);

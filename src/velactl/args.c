@@ -25,6 +25,7 @@ enum kind {
 	SIZE,
 	STRING,
 	LIST,    /* may be repeated */
+	YES,     /* true; takes no value */
 };
 
 struct option {
@@ -46,9 +47,22 @@ static const struct option options[] = {
 	{ "vfs", 0, "N", NUMBER, CTL_REQUEST, 0, NULL, "vfs", "or: VFs for the guest as a whole" },
 	{ "max-path", 0, "CLASS", STRING, CTL_REQUEST, 0, NULL, "max_path",
 	  "farthest GPU-VF path: PIX PXB PHB NODE SYS (default)" },
+	{ "max-gpu-path", 0, "CLASS", STRING, CTL_REQUEST, 0, NULL, "max_gpu_path", "farthest GPU-GPU path (default: any)" },
+	{ "min-bandwidth", 0, "GBIT", NUMBER, CTL_REQUEST, 0, NULL, "min_bandwidth",
+	  "Gb/s from each GPU to its NIC, as links are now" },
+	{ "policy", 0, "WORD", STRING, CTL_REQUEST, 0, NULL, "policy",
+	  "limits are strict (default), or loose: the best that there is" },
+	{ "spread", 0, "pf", STRING, CTL_REQUEST, 0, NULL, "spread", "no two VFs on one NIC port" },
+	{ "rails", 0, NULL, YES, CTL_REQUEST, 0, NULL, "rails", "each GPU's VFs from NICs of its rail" },
+	{ "model", 0, "ID", STRING, CTL_REQUEST, 0, NULL, "model", "all GPUs are of this vendor:device, such as 10de:2330" },
+	{ "models", 0, "ID", LIST, CTL_REQUEST, 0, NULL, "models", "or: one GPU of this; once for each GPU" },
+	{ "whole-host", 0, NULL, YES, CTL_REQUEST, 0, NULL, "exclusive", "the whole host: all GPUs, and no other guest" },
 	{ "gdr", 0, "WANT", STRING, CTL_REQUEST, 0, NULL, "gdr", "direct NIC-GPU: required preferred (default) off" },
 	{ "vcpus", 0, "N", NUMBER, CTL_REQUEST, 0, NULL, "vcpus", "vCPUs (default 1)" },
 	{ "memory", 0, "SIZE", SIZE, CTL_REQUEST, 0, NULL, "memory", "memory, such as 512M (default) or 4G" },
+	{ "hugepages", 0, "SIZE", SIZE, CTL_REQUEST, 0, NULL, "hugepages", "its memory in pages of 2M or 1G" },
+	{ "cells", 0, "N", NUMBER, CTL_REQUEST, 0, NULL, "cells", "NUMA cells (default: as its devices are)" },
+	{ "tenant", 0, "NAME", STRING, CTL_REQUEST, 0, NULL, "tenant", "whose it is" },
 	{ "numa-node", 0, "N", INTEGER, CTL_REQUEST, 0, NULL, "numa_node", "all GPUs on this NUMA node" },
 	{ "require", 0, "BDF", LIST, CTL_REQUEST, 0, NULL, "require", "a GPU or VF that must be in; repeatable" },
 	{ "exclude", 0, "BDF", LIST, CTL_REQUEST, 0, NULL, "exclude", "a device that must not be in; repeatable" },
@@ -73,8 +87,8 @@ static const struct option options[] = {
 	{ "dot", 0, "[FILE]", MAYBE, CTL_TOPO, AT(dot), NULL, NULL, "the same for graphviz's dot" },
 	{ "gpu", 0, "BDF", TEXT, CTL_ROUTES, AT(gpu), NULL, NULL, "only this GPU" },
 	{ "with", 0, "acs-plan", TEXT, CTL_ROUTES, AT(with), NULL, NULL, "also what the ACS plan would change" },
-	{ "explain", 0, NULL, FLAG, CTL_ROUTES | CTL_DOCTOR, AT(explain), NULL, NULL,
-	  "FROM TO: port by port; ID: one check" },
+	{ "explain", 0, NULL, FLAG, CTL_ROUTES | CTL_DOCTOR | CTL_PLAN, AT(explain), NULL, NULL,
+	  "why: these devices; FROM TO, by port; ID, a check" },
 	{ "exclusive", 0, NULL, FLAG, CTL_ACS, AT(exclusive), NULL, NULL, "also what needs the host to be one tenant's alone" },
 	{ "grub", 0, NULL, FLAG, CTL_ACS, AT(grub), NULL, NULL, "only a file for /etc/default/grub.d" },
 	{ "dry-run", 0, NULL, FLAG, CTL_DRY, AT(dry_run), NULL, NULL, "only print the writes" },
@@ -197,6 +211,8 @@ static int set(struct ctl_args *a, const struct option *o, const char *text, str
 	case INTEGER:
 	case SIZE:
 		return request_number(a, o, text, err);
+	case YES:
+		return request_add(a, o, json_object_new_boolean(true), err);
 	case STRING:
 	case LIST:
 		break;

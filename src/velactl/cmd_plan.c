@@ -2,6 +2,7 @@
 /* velactl plan: does it fit, with what, and by which steps. That it does not fit is an answer, not an error. */
 #include <errno.h>
 #include <json-c/json.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -52,6 +53,69 @@ static int add_seconds(struct ctl *c, json_object *body, struct error *err)
 	return error_set(err, -ENOMEM, "no memory for the request");
 }
 
+static const char *term_text(char buf[24], json_object *score, const char *key)
+{
+	if (strcmp(key, "bandwidth") == 0 && ctl_doc_get(score, key))
+		(void)snprintf(buf, 24, "%lld Gb/s", (long long)(ctl_doc_int(score, key, 0) / 125000000));
+	else if (ctl_doc_get(score, key))
+		(void)snprintf(buf, 24, "%.20s", json_object_get_string(ctl_doc_get(score, key)));
+	else
+		(void)snprintf(buf, 24, "unknown");
+	return buf;
+}
+
+/* "  GPU-NIC path  PIX  NODE": a term of the chosen and of the next best. */
+static void write_term(struct ctl_out *out, const char *label, const char *key, json_object *chosen, json_object *next)
+{
+	char a[24], b[24];
+
+	if (strcmp(key, "bandwidth") == 0 ? !ctl_doc_get(chosen, "path") : !ctl_doc_get(chosen, key))
+		return;
+	if (next)
+		sbuf_addf(&out->text, "  %-30s %-9s %s\n", label, term_text(a, chosen, key), term_text(b, next, key));
+	else
+		sbuf_addf(&out->text, "  %-30s %s\n", label, term_text(a, chosen, key));
+}
+
+static void write_gpus(struct ctl_out *out, const char *title, json_object *score)
+{
+	json_object *gpus = ctl_doc_list(score, "gpus");
+
+	sbuf_add(&out->text, title);
+	for (size_t i = 0; i < ctl_doc_count(gpus); i++)
+		sbuf_addf(&out->text, " %.16s", json_object_get_string(json_object_array_get_idx(gpus, i)));
+	sbuf_add(&out->text, ctl_doc_count(gpus) ? "\n" : " no GPUs\n");
+}
+
+static void write_explain(struct ctl_out *out, json_object *explain)
+{
+	static const struct {
+		const char *key, *label;
+	} terms[] = {
+		{ "path", "farthest GPU from its NIC" },
+		{ "bandwidth", "narrowest GPU-NIC way" },
+		{ "gpu_path", "farthest GPUs from each other" },
+		{ "nodes", "NUMA nodes" },
+		{ "sharing", "VFs on the fullest NIC port" },
+		{ "leftover", "weight lost to later bundles" },
+		{ "wear", "wear" },
+	};
+	json_object *chosen = ctl_doc_get(explain, "chosen"), *next = ctl_doc_get(explain, "next");
+	const char *by = ctl_doc_text(explain, "decided_by");
+
+	write_gpus(out, "chosen:   ", chosen);
+	if (next)
+		write_gpus(out, "next best:", next);
+	for (size_t i = 0; i < ARRAY_SIZE(terms); i++)
+		write_term(out, terms[i].label, terms[i].key, chosen, next);
+	if (strcmp(by, "order") == 0)
+		sbuf_add(&out->text, "  equal; the one with the lower addresses was taken\n");
+	for (size_t i = 0; i < ARRAY_SIZE(terms); i++)
+		if (strcmp(terms[i].key, by) == 0)
+			sbuf_addf(&out->text, "  decided by: %s\n", terms[i].label);
+	sbuf_add(&out->text, "\n");
+}
+
 static int write_plan(struct ctl *c, json_object *plan, struct error *err)
 {
 	json_object *steps = ctl_doc_list(plan, "steps");
@@ -66,6 +130,8 @@ static int write_plan(struct ctl *c, json_object *plan, struct error *err)
 	sbuf_add(&c->out.text, "\n");
 	if (ctl_reasons_write(&c->out, "not as preferred:\n", ctl_doc_list(plan, "notes")))
 		sbuf_add(&c->out.text, "\n");
+	if (c->args.explain)
+		write_explain(&c->out, ctl_doc_get(plan, "explain"));
 	r = ctl_bundle_write(&c->out, ctl_doc_get(plan, "bundle"), /* planned= */ true, err);
 	if (r < 0)
 		return r;

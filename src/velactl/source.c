@@ -183,9 +183,9 @@ int ctl_source_plan(json_object **ret, struct ctl *c, const struct plan_request 
 	if (r < 0)
 		return r;
 	in.topo = t;
-	in.policy.vfs_per_pf = (uint16_t)c->conf.vfs_per_pf;
-	in.policy.memory_reserve = c->conf.memory_reserve;
-	r = plan_make(&plan, &in, err);
+	r = plan_policy_load(&in.policy, &c->conf, err);
+	if (r == 0)
+		r = plan_make(&plan, &in, err);
 	if (r == 0 && plan->fits)
 		r = guest_plan_xml(plan, req, t, NULL, NULL, c->conf.console_dir, err);
 	return r < 0 ? r : rendered(ret, plan_json(plan), err);

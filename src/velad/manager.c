@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "host/root.h"
 #include "instance/instance.h"
+#include "plan/plan.h"
 #include "velad/current.h"
 #include "velad/methods.h"
 
@@ -64,9 +65,12 @@ int manager_libvirt(struct manager *m, struct error *err)
 
 static int load_conf(struct manager *m, const struct manager_options *opt, struct error *err)
 {
+	struct plan_policy policy; /* read with each plan; what is wrong in it is said at once */
 	int r = conf_load(&m->conf, opt->conf, err);
 
-	return r < 0 ? r : host_kinds_load(&m->kinds, &m->conf, err);
+	if (r == 0)
+		r = host_kinds_load(&m->kinds, &m->conf, err);
+	return r < 0 ? r : plan_policy_load(&policy, &m->conf, err);
 }
 
 static int open_store(struct manager *m, const struct manager_options *opt, struct error *err)

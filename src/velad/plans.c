@@ -49,13 +49,14 @@ static int plan_now(struct manager *m, struct plan **ret, const struct plan_requ
 	struct plan_input in = {
 		.topo = current_topo(m->now),
 		.request = request,
-		.policy = { .vfs_per_pf = (uint16_t)m->conf.vfs_per_pf, .memory_reserve = m->conf.memory_reserve },
 	};
 	struct plan_taken *taken = NULL;
 	struct arena arena = { 0 };
 	struct plan_acs_held *held = NULL;
-	int r = taken_but(m, except, bundle, &taken, &in.ntaken, &arena, err);
+	int r = plan_policy_load(&in.policy, &m->conf, err);
 
+	if (r == 0)
+		r = taken_but(m, except, bundle, &taken, &in.ntaken, &arena, err);
 	if (r == 0)
 		r = inst_acs_held(m->instances, &held, &in.nheld, &arena, err);
 	in.taken = taken;

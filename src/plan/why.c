@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Reasons: why there is no bundle, what is nearest to one, and why it is this one and not another. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "plan/place.h"
+
+#define MISSES_MAX 4
+
+bool place_counts_short(struct place *p)
+{
+	const struct plan_request *req = p->in->request;
+	uint64_t vfs = 0, want = req->vfs ? req->vfs : req->vfs_per_gpu * p->gpus;
+	uint32_t can = (uint32_t)__builtin_popcountll(p->allowed);
+
+	for (uint32_t n = 0; n < p->nnics; n++)
+		vfs += p->nic[n].nvfs;
+	if (can < p->gpus)
+		place_reason(p->plan, "gpu.count", BDF_NONE, "fewer GPUs, or some given back",
+			     "%u of the host's %u GPUs can be given, %" PRIu32 " are wanted", can, p->ngpus, p->gpus);
+	if (vfs < want)
+		place_reason(p->plan, "vf.count", BDF_NONE, "fewer VFs, more VFs per NIC port, or some given back",
+			     "%" PRIu64 " VFs can be given, %" PRIu64 " are wanted", vfs, want);
+	return can < p->gpus || vfs < want;
+}
+
+/* The same with another want; the answer is only looked at. */
+static bool would(const struct place *p, const struct solve_want *w, const struct solve_free *f, struct solve_answer *a)
+{
+	return p->nrequired == p->in->request->nrequire && solve(a, &p->host, f, w);
+}
+
+static const struct host_function *gpu_fn(const struct place *p, uint32_t g)
+{
+	return topo_at(p->in->topo, p->gpu[g].node)->fn;
+}
+
+static void say_far(struct place *p)
+{
+	const char *max = topo_class_text(p->in->request->max_path);
+	uint64_t near = 0;
+
+	for (uint32_t g = 0; g < p->ngpus; g++) {
+		enum topo_class c = p->gpu[g].nearest;
+
+		if (!(p->allowed >> g & 1))
+			continue;
+		near += c <= p->in->request->max_path;
+		if (p->gpu[g].barred && p->gpu[g].barred->path <= p->in->request->max_path && c > p->in->request->max_path)
+			place_barred(p, p->gpu[g].barred);
+		else if (c > p->in->request->max_path && c != TOPO_UNKNOWN)
+			place_reason(p->plan, "path.too-far", gpu_fn(p, g)->bdf,
+				     arena_printf(&p->plan->arena, "a path of %s or nearer", max),
+				     "its nearest free VF is at %s", topo_class_text(c));
+		else if (c == TOPO_UNKNOWN)
+			place_reason(p->plan, "path.unknown", gpu_fn(p, g)->bdf, "a NIC whose place is known",
+				     "no free VF with a known path to it");
+		else if (p->in->request->rails && topo_at(p->in->topo, p->gpu[g].node)->rail < 0)
+			place_reason(p->plan, "rail.none", gpu_fn(p, g)->bdf, "a NIC port that pairs with it, or no rails",
+				     "it is on no rail");
+		else if (p->want.own[g] == 0)
+			place_reason(p->plan, "pair.none", gpu_fn(p, g)->bdf, "less bandwidth, or no rails",
+				     "no NIC of %s carries what is asked for", p->in->request->rails ? "its rail" : "the host");
+	}
+	place_reason(p->plan, "bundle.none", BDF_NONE, "a farther max_path, fewer GPUs or VFs, or devices given back",
+		     "%" PRIu64 " of %d free GPUs have a free VF at %s or nearer, and no set of %" PRIu32 " with its VFs fits",
+		     near, __builtin_popcountll(p->allowed), max, p->gpus);
+}
+
+/* ---- what is nearest to a bundle ---------------------------------------------------------------- */
+
+static void miss(struct place *p, struct bdf device, const char *needed, const char *what)
+{
+	place_reason(p->plan, "nearest", device, needed, "%s", what);
+}
+
+/* With the limits lifted, it would fit at these. */
+static bool miss_limits(struct place *p)
+{
+	struct solve_want w = p->want;
+	struct solve_answer a;
+	struct arena *arena = &p->plan->arena;
+	bool fits;
+
+	w.max_path = TOPO_SYS;
+	fits = p->in->request->max_path < TOPO_SYS && would(p, &w, &p->free, &a);
+	if (fits) {
+		const char *c = topo_class_text((enum topo_class)a.score.term[SCORE_PATH]);
+
+		miss(p, BDF_NONE, arena_printf(arena, "max_path %s", c), arena_printf(arena, "it would fit with GPU-NIC paths of %s", c));
+		return true;
+	}
+	w.max_gpu_path = TOPO_UNKNOWN;
+	fits = p->in->request->max_gpu_path < TOPO_UNKNOWN && would(p, &w, &p->free, &a);
+	if (fits) {
+		const char *c = topo_class_text((enum topo_class)a.score.term[SCORE_GPU_PATH]);
+
+		miss(p, BDF_NONE, arena_printf(arena, "max_gpu_path %s", c), arena_printf(arena, "it would fit with GPU-GPU paths of %s", c));
+		return true;
+	}
+	for (uint32_t g = 0; g < p->ngpus; g++)
+		w.own[g] = UINT64_MAX;
+	if (memcmp(w.own, p->want.own, sizeof(w.own)) != 0 && would(p, &w, &p->free, &a)) {
+		miss(p, BDF_NONE, "no min_bandwidth and no rails", "it would fit without these");
+		return true;
+	}
+	return false;
+}
+
+/* If one GPU that somebody has were free. */
+static bool miss_taken(struct place *p)
+{
+	struct solve_answer a;
+	unsigned n = 0;
+
+	for (uint32_t g = 0; g < p->ngpus && n < MISSES_MAX; g++) {
+		uint64_t bit = UINT64_C(1) << g;
+		struct solve_want w = p->want;
+		struct solve_free f = p->free;
+
+		if (!p->gpu[g].owner || !(p->mine & bit))
+			continue;
+		f.gpus |= bit;
+		w.allowed |= bit;
+		if (!would(p, &w, &f, &a))
+			continue;
+		miss(p, gpu_fn(p, g)->bdf, arena_printf(&p->plan->arena, "it given back by %s", p->gpu[g].owner), "it would fit if this were free");
+		n++;
+	}
+	return n > 0;
+}
+
+static void miss_count(struct place *p)
+{
+	struct solve_want w = p->want;
+	struct solve_answer a;
+
+	w.nhall = 0;
+	while (--w.gpus > 0 && w.gpus < SOLVE_CHOSEN_MAX)
+		if (would(p, &w, &p->free, &a)) {
+			miss(p, BDF_NONE, arena_printf(&p->plan->arena, "%u GPU%s", w.gpus, w.gpus == 1 ? "" : "s"), "it would fit with fewer GPUs");
+			return;
+		}
+}
+
+static void say_nearest(struct place *p)
+{
+	if (!miss_limits(p) && !miss_taken(p) && p->gpus > 1 && !p->in->request->exclusive)
+		miss_count(p);
+}
+
+/* No bundle: too few devices, paths, required devices, or memory and CPUs. */
+void place_why_not(struct place *p)
+{
+	struct solve_want w = p->want;
+	struct solve_answer a;
+	bool short_of_some = place_counts_short(p);
+
+	w.any_nodes = true;
+	w.cells = 0;
+	plan_partitions_say(&p->partitions, p->in->topo, p->plan, p->usable & p->allowed, p->gpus);
+	if (short_of_some) {
+		say_nearest(p);
+		return;
+	}
+	if (would(p, &w, &p->free, &a)) {
+		place_cells_say(p, a.nvfs || a.gpus ? a.nodes : 0);
+	} else {
+		if (p->in->request->nrequire) {
+			place_barred_required(p);
+			place_reason(p->plan, "require.apart", BDF_NONE, "other required devices, or a farther max_path",
+				     "the required devices are not free, too many, or too far from each other");
+		}
+		if (p->in->request->vfs || p->in->request->vfs_per_gpu)
+			say_far(p);
+		say_nearest(p);
+	}
+	if (p->plan->nreasons == 0)
+		place_reason(p->plan, "bundle.none", BDF_NONE, "a smaller request", "no bundle fits");
+}
+
+/* ---- why this one ------------------------------------------------------------------------------- */
+
+/* Paths to NICs count before those between GPUs, and sometimes at their cost. */
+static void say_traded(struct place *p)
+{
+	struct solve_want w = p->want;
+	struct solve_answer a;
+
+	w.vfs = w.vfs_per_gpu = 0;
+	w.needed = 0;
+	if (!p->best.nvfs || !would(p, &w, &p->free, &a) || a.score.term[SCORE_GPU_PATH] >= p->best.gpu_path)
+		return;
+	place_reason(p->plan, "gpus.apart", BDF_NONE,
+		     "numa_node, or the GPUs in require, if a near way between GPUs matters more than to their NICs",
+		     "the GPUs are at %s from each other; others are at %s, but not with free VFs at %s or nearer",
+		     topo_class_text(p->best.gpu_path), topo_class_text((enum topo_class)a.score.term[SCORE_GPU_PATH]), topo_class_text(p->best.worst_path));
+}
+
+static void keep_score(const struct place *p, struct plan_score *ret, const struct solve_answer *a)
+{
+	*ret = (struct plan_score){ .known = true, .score = a->score };
+	if (a->nvfs && a->gpus && a->score.term[SCORE_BANDWIDTH] < SOLVE_WIDTHS_MAX - 1)
+		ret->bandwidth = p->bandwidth[a->score.term[SCORE_BANDWIDTH]];
+	for (uint64_t left = a->gpus; left; left &= left - 1)
+		ret->gpu[ret->ngpus++] = gpu_fn(p, (uint32_t)__builtin_ctzll(left))->bdf;
+}
+
+void place_why_this(struct place *p)
+{
+	struct solve_want w = p->want;
+	struct solve_answer a;
+
+	say_traded(p);
+	keep_score(p, &p->plan->chosen, &p->answer);
+	w.without = p->answer.gpus;
+	if (w.without && would(p, &w, &p->free, &a))
+		keep_score(p, &p->plan->next, &a);
+}
+
+/* ---- what was lost ------------------------------------------------------------------------------ */
+
+static void add_note(struct place *p, const char *rule, const char *needed, const char *observed)
+{
+	struct plan_reason *all = arena_array(&p->plan->arena, p->plan->nnotes + 1, sizeof(*all));
+
+	if (!all)
+		return;
+	if (p->plan->nnotes)
+		memcpy(all, p->plan->note, p->plan->nnotes * sizeof(*all));
+	all[p->plan->nnotes++] = (struct plan_reason){ .rule = rule, .device = "", .observed = observed ? observed : "", .needed = needed };
+	p->plan->note = all;
+}
+
+void place_losses(struct place *p)
+{
+	const struct plan_request *req = p->in->request;
+	const struct place_choice *c = &p->best;
+	struct arena *arena = &p->plan->arena;
+	uint64_t gbit = p->plan->chosen.bandwidth * 8 / 1000000000u;
+
+	if (req->loose && c->nvfs && c->ngpus && c->worst_path > req->max_path)
+		add_note(p, "loose.path", "devices given back, or fewer",
+			 arena_printf(arena, "the farthest GPU is at %s from its NIC, %s was wanted", topo_class_text(c->worst_path), topo_class_text(req->max_path)));
+	if (req->loose && c->gpu_path > req->max_gpu_path)
+		add_note(p, "loose.gpu-path", "devices given back, or fewer",
+			 arena_printf(arena, "GPUs are at %s from each other, %s was wanted", topo_class_text(c->gpu_path), topo_class_text(req->max_gpu_path)));
+	if (req->loose && c->nvfs && gbit < req->min_bandwidth)
+		add_note(p, "loose.bandwidth", "devices given back, or links as good as they could be",
+			 gbit ? arena_printf(arena, "the narrowest way from a GPU to its NIC carries %" PRIu64 " Gb/s, %" PRIu64 " were wanted", gbit, req->min_bandwidth)
+			      : "what some way from a GPU to its NIC carries is not known");
+	if (p->partitions.mode == PLAN_FABRIC_WHOLE && c->ngpus && !req->exclusive)
+		add_note(p, "fabric.whole", "an exclusive guest, or FABRIC_MODE 1 (shared NVSwitch)",
+			 "the NVSwitches are shared out to nobody: there is no NVLink in this guest");
+}
