@@ -81,6 +81,23 @@ const char *plan_iommu_fix(const struct inventory *inv)
 	return "VT-d on in the BIOS, and intel_iommu=on iommu=pt on the kernel command line; then a reboot";
 }
 
+/* Nobody is beside an exclusive guest. */
+static bool not_alone(struct place *p)
+{
+	for (size_t i = 0; i < p->in->ntaken; i++) {
+		const struct plan_taken *t = &p->in->taken[i];
+
+		if (t->exclusive)
+			place_reason(p->plan, "host.exclusive", BDF_NONE, "that guest deleted, or another host", "%s has the whole host", t->owner);
+		else if (p->in->request->exclusive)
+			place_reason(p->plan, "host.shared", t->bdf, "it given back, or another host", "%s has it, and the whole host is wanted", t->owner);
+		else
+			continue;
+		return true;
+	}
+	return false;
+}
+
 /* The IOMMU is off, or has no groups: nothing can be passed through, and one reason is enough. */
 static bool iommu_off(struct place *p)
 {
@@ -308,8 +325,9 @@ int plan_make(struct plan **ret, const struct plan_input *in, struct error *err)
 	p->in = in;
 	p->plan = plan;
 	plan->generation = topo_generation(in->topo);
+	plan->exclusive = in->request->exclusive;
 	p->gpus = place_gpus_wanted(p);
-	if (!iommu_off(p)) {
+	if (!not_alone(p) && !iommu_off(p)) {
 		r = place_candidates(p, err);
 		if (r == 0)
 			r = place_prepare(p, err);

@@ -28,6 +28,7 @@ struct plan_acs_held;
 struct plan_taken {
 	struct bdf  bdf;
 	const char *owner; /* "instance train-7" */
+	bool        exclusive; /* the owner has the whole host */
 };
 
 struct plan_policy {
@@ -118,6 +119,7 @@ struct plan {
 	size_t                 nreasons;
 	struct plan_reason    *note; /* it fits, but this is not as it was preferred */
 	size_t                 nnotes;
+	bool                   exclusive; /* nobody else may be on the host */
 	struct bdf             gpu[PLAN_GPUS_MAX];      /* ascending */
 	int                    gpu_node[PLAN_GPUS_MAX]; /* NUMA node of each; -1 unknown */
 	size_t                 ngpus;

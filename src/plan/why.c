@@ -171,6 +171,9 @@ void place_why_not(struct place *p)
 			place_reason(p->plan, "require.apart", BDF_NONE, "other required devices, or a farther max_path",
 				     "the required devices are not free, too many, or too far from each other");
 		}
+		if (p->in->request->nmodels > 1)
+			place_reason(p->plan, "models.none", BDF_NONE, "other models, or devices given back",
+				     "no set of %" PRIu32 " GPUs has one of each model, each GPU counted once", p->gpus);
 		if (p->in->request->vfs || p->in->request->vfs_per_gpu)
 			say_far(p);
 		say_nearest(p);

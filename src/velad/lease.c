@@ -133,11 +133,11 @@ static size_t devices(const struct plan *p)
 static void take(struct plan_taken *taken, size_t *n, const struct plan *p, const char *owner)
 {
 	for (size_t i = 0; p && i < p->ngpus; i++)
-		taken[(*n)++] = (struct plan_taken){ .bdf = p->gpu[i], .owner = owner };
+		taken[(*n)++] = (struct plan_taken){ .bdf = p->gpu[i], .owner = owner, .exclusive = p->exclusive };
 	for (size_t i = 0; p && i < p->nvfs; i++)
-		taken[(*n)++] = (struct plan_taken){ .bdf = p->vf[i].bdf, .owner = owner };
+		taken[(*n)++] = (struct plan_taken){ .bdf = p->vf[i].bdf, .owner = owner, .exclusive = p->exclusive };
 	for (size_t i = 0; p && i < p->ncompanions; i++)
-		taken[(*n)++] = (struct plan_taken){ .bdf = p->companion[i].bdf, .owner = owner };
+		taken[(*n)++] = (struct plan_taken){ .bdf = p->companion[i].bdf, .owner = owner, .exclusive = p->exclusive };
 }
 
 int leases_taken(struct leases *l, uint64_t now, const struct lease *except, size_t bundle, struct plan_taken **taken, size_t *n,

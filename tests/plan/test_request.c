@@ -35,6 +35,32 @@ static void refusals_name_the_key(void **state)
 		{ "{\"require\":[1]}", "no PCI address" },
 		{ "{\"require\":[\"0000:01:00.0\",\"01:00.0\"]}", "names 01:00.0 twice" },
 		{ "{\"require\":[\"01:00.0\"],\"exclude\":[\"01:00.0\"]}", "both requires and excludes 0000:01:00.0" },
+		{ "{\"gpus\":1,\"exclusive\":true}", "exclusive, which is all GPUs of the host; leave out gpus" },
+		{ "{\"exclusive\":true,\"exclude\":[\"01:00.0\"]}", "leave out gpus, models, exclude and numa_node" },
+		{ "{\"exclusive\":true,\"vfs_per_gpu\":5}", "wants 80 VFs" },
+		{ "{\"rails\":true,\"gpus\":1}", "request.rails is between GPUs and VFs" },
+		{ "{\"min_bandwidth\":100,\"vfs\":1}", "request.min_bandwidth is between GPUs and VFs" },
+		{ "{\"min_bandwidth\":\"100G\"}", "request.min_bandwidth must be a whole number" },
+		{ "{\"spread\":\"pf\"}", "request.spread is of VFs" },
+		{ "{\"spread\":\"nic\",\"vfs\":1}", "request.spread is \"nic\"; known is pf" },
+		{ "{\"policy\":\"lax\"}", "request.policy is \"lax\"; known are strict, loose" },
+		{ "{\"max_gpu_path\":\"NV2\",\"gpus\":2}", "request.max_gpu_path is \"NV2\"" },
+		{ "{\"max_gpu_path\":\"PIX\",\"gpus\":1}", "request.max_gpu_path is between GPUs" },
+		{ "{\"model\":\"10de:2330\"}", "request.model is of GPUs" },
+		{ "{\"model\":\"H100\",\"gpus\":1}", "say vendor:device in hex" },
+		{ "{\"model\":\"10de:23300\",\"gpus\":1}", "say vendor:device in hex" },
+		{ "{\"model\":\"10de:2330\",\"models\":[\"10de:*\"],\"gpus\":1}", "both model and models" },
+		{ "{\"models\":[\"10de:2330\"],\"gpus\":2}", "names 1 models for 2 GPUs" },
+		{ "{\"models\":[1,2],\"gpus\":2}", "request.models is \"\"" },
+		{ "{\"models\":\"10de:2330\",\"gpus\":1}", "must be an array of one model for each GPU" },
+		{ "{\"models\":[\"10de:1\",\"10de:2\"],\"gpus\":2}", "say vendor:device in hex" },
+		{ "{\"models\":[\"10de:0001\",\"10de:0002\",\"10de:0003\",\"10de:0004\",\"10de:0005\"],\"gpus\":5}", "more than 4 different models" },
+		{ "{\"hugepages\":\"3M\",\"memory\":\"3G\"}", "request.hugepages must be a power of two" },
+		{ "{\"hugepages\":\"1G\",\"memory\":\"1536M\"}", "that request.memory is a multiple of" },
+		{ "{\"hugepages\":\"4K\"}", "request.hugepages" },
+		{ "{\"cells\":2}", "2 cells but 1 vCPUs" },
+		{ "{\"cells\":0}", "request.cells" },
+		{ "{\"tenant\":\"A\"}", "request.tenant \"A\" must be lower-case" },
 		{ "{\"boot\":{\"kernel\":\"vmlinuz\"}}", "request.boot.kernel must be an absolute path" },
 		{ "{\"boot\":{\"initrd\":\"/i\"}}", "no kernel" },
 		{ "{\"boot\":{\"kernel\":\"/k\",\"x\":1}}", "boot has an unknown key \"x\"" },
@@ -70,6 +96,43 @@ static void defaults(void **state)
 	plan_request_done(&r);
 }
 
+static void models_have_kinds(void **state)
+{
+	struct plan_request r = test_request("{\"gpus\":3,\"models\":[\"10de:2330\",\"10de:*\",\"10de:2330\"]}");
+
+	(void)state;
+	assert_int_equal(r.nmodels, 3);
+	assert_true(r.model_kind[0] == 0 && r.model_kind[1] == 1 && r.model_kind[2] == 0);
+	assert_true(plan_model_is(&r.model[0], 0x10de, 0x2330) && !plan_model_is(&r.model[0], 0x10de, 0x2331));
+	assert_true(plan_model_is(&r.model[1], 0x10de, 0x2331) && !plan_model_is(&r.model[1], 0x1002, 0x2331));
+	plan_request_done(&r);
+}
+
+static void wishes_round_trip(void **state)
+{
+	struct plan_request a = test_request(
+		"{\"gpus\":2,\"vfs_per_gpu\":1,\"max_gpu_path\":\"PXB\",\"min_bandwidth\":400,\"policy\":\"loose\",\"spread\":\"pf\",\"rails\":true,"
+		"\"models\":[\"10de:2330\",\"10de:*\"],\"hugepages\":\"1G\",\"memory\":\"4G\",\"cells\":2,\"vcpus\":4,\"tenant\":\"blue\"}");
+	struct plan_request e = test_request("{\"exclusive\":true,\"model\":\"10de:*\"}");
+	json_object *ja = plan_request_json(&a), *jb, *je = plan_request_json(&e);
+	struct plan_request b = test_request(json_object_to_json_string(ja));
+
+	(void)state;
+	jb = plan_request_json(&b);
+	assert_string_equal(json_object_to_json_string(ja), json_object_to_json_string(jb));
+	assert_true(b.max_gpu_path == TOPO_PXB && b.min_bandwidth == 400 && b.loose && b.spread_pf && b.rails && b.nmodels == 2);
+	assert_true(b.hugepages == 1u << 30 && b.cells == 2);
+	assert_string_equal(b.tenant, "blue");
+	assert_non_null(strstr(json_object_to_json_string(je), "\"exclusive\": true"));
+	assert_non_null(strstr(json_object_to_json_string(je), "\"model\": \"10de:*\""));
+	json_object_put(ja);
+	json_object_put(jb);
+	json_object_put(je);
+	plan_request_done(&a);
+	plan_request_done(&b);
+	plan_request_done(&e);
+}
+
 static void round_trip(void **state)
 {
 	struct plan_request a = test_request(
@@ -96,6 +159,8 @@ int main(void)
 		cmocka_unit_test(refusals_name_the_key),
 		cmocka_unit_test(defaults),
 		cmocka_unit_test(round_trip),
+		cmocka_unit_test(models_have_kinds),
+		cmocka_unit_test(wishes_round_trip),
 	};
 
 	return cmocka_run_group_tests_name("request", tests, NULL, NULL);

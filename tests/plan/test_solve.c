@@ -480,10 +480,131 @@ static void equals_brute_force(void **state)
 	assert_true(fit > n / 4 && fit < n);
 }
 
+/* ---- others' choices ---------------------------------------------------------------------------- */
+
+/* The first k free ones of `from`; 0: fewer. */
+static uint64_t first_of(uint64_t from, uint32_t k)
+{
+	uint64_t set = 0;
+
+	for (; from && bits(set) < k; from &= from - 1)
+		set |= from & -from;
+	return bits(set) == k ? set : 0;
+}
+
+/* kubelet: the lowest of the narrowest set of nodes that has enough. */
+static uint64_t by_node(const struct solve_host *h, uint64_t free, uint32_t k)
+{
+	for (unsigned node = 0; node < h->nnodes; node++) {
+		uint64_t on = 0;
+
+		for (unsigned g = 0; g < h->ngpus; g++)
+			on |= (uint64_t)(h->gpu_node[g] == node) << g;
+		if (first_of(free & on, k))
+			return first_of(free & on, k);
+	}
+	return first_of(free, k);
+}
+
+static uint64_t at_random(uint64_t free, uint32_t k, uint64_t *s)
+{
+	uint64_t set = 0;
+
+	while (bits(free) >= k && bits(set) < k)
+		set |= free & UINT64_C(1) << synth_random(s, 10);
+	return set;
+}
+
+/* What anybody else would take, with the best NICs for it, is worth no more. */
+static void better_or_equal(void **state)
+{
+	unsigned compared = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 4000; seed++) {
+		static struct solve_host h;
+		static struct solve_want w;
+		static struct brute b;
+		uint64_t s = seed * 104729, others[3];
+		struct solve_free f = { 0 };
+		struct solve_answer a, o;
+
+		random_host(&h, &s);
+		b = (struct brute){ .h = &h, .f = &f, .w = &w };
+		assert_int_equal(solve_prepare(&h), 0);
+		for (unsigned g = 0; g < h.ngpus; g++)
+			f.gpus |= (uint64_t)(synth_random(&s, 4) != 0) << g;
+		for (unsigned n = 0; n < h.nnics; n++)
+			f.vfs[n] = (uint16_t)synth_random(&s, 4);
+		random_want(&w, &b, &s);
+		solve_split_make(&w.memory, b.memory_all, b.memory, h.nnodes);
+		solve_split_make(&w.cpus, b.cpus_all, b.cpus, h.nnodes);
+		others[0] = first_of(f.gpus, w.gpus);
+		others[1] = by_node(&h, f.gpus, w.gpus);
+		others[2] = at_random(f.gpus, w.gpus, &s);
+		if (w.gpus && solve(&a, &h, &f, &w))
+			for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+				static struct solve_want only;
+
+				only = w;
+				only.allowed &= others[i];
+				if (!solve(&o, &h, &f, &only))
+					continue;
+				assert_false(score_less(&o.score, &a.score));
+				compared++;
+			}
+		solve_host_done(&h);
+	}
+	assert_true(compared > 1000);
+}
+
+/* Bundles are taken until none fits: no GPU and no VF goes twice; given back, the host is as before. */
+static void nothing_twice(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 1000; seed++) {
+		static struct solve_host h;
+		static struct solve_want w;
+		static struct brute b;
+		uint64_t s = seed * 15485863, seen = 0;
+		struct solve_answer taken[16], again;
+		struct solve_free f = { 0 }, before;
+		unsigned n = 0;
+
+		random_host(&h, &s);
+		b = (struct brute){ .h = &h, .f = &f, .w = &w };
+		assert_int_equal(solve_prepare(&h), 0);
+		f.gpus = (UINT64_C(1) << h.ngpus) - 1;
+		for (unsigned k = 0; k < h.nnics; k++)
+			f.vfs[k] = (uint16_t)synth_random(&s, 4);
+		before = f;
+		random_want(&w, &b, &s);
+		w.gpus = 1 + synth_random(&s, 2);
+		solve_split_make(&w.memory, b.memory_all, b.memory, h.nnodes);
+		solve_split_make(&w.cpus, b.cpus_all, b.cpus, h.nnodes);
+		while (n < ARRAY_SIZE(taken) && solve(&taken[n], &h, &f, &w)) {
+			assert_true(solve(&again, &h, &f, &w));
+			assert_true(again.gpus == taken[n].gpus && memcmp(again.vf_nic, taken[n].vf_nic, again.nvfs) == 0);
+			assert_int_equal(seen & taken[n].gpus, 0);
+			seen |= taken[n].gpus;
+			for (unsigned v = 0; v < taken[n].nvfs; v++)
+				assert_true(f.vfs[taken[n].vf_nic[v]] > 0);
+			solve_take(&f, &taken[n++]);
+			w.required = 0;
+		}
+		while (n > 0)
+			solve_give(&f, &taken[--n]);
+		assert_memory_equal(&f, &before, sizeof(f));
+		solve_host_done(&h);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equals_brute_force),
+		cmocka_unit_test(better_or_equal),
+		cmocka_unit_test(nothing_twice),
 	};
 
 	return cmocka_run_group_tests_name("solve", tests, NULL, NULL);

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What requests get on known hosts: what users of other systems asked for in vain (named by the issue), and each wish
+ * that a request can have. */
+#include "base/file.h"
+#include "guest/guest.h"
+#include "synth.h"
+
+static const struct synth pairs = { .nodes = 2, .bridges = 1, .switches = 2, .gpus = 2, .nics = 1, .total_vfs = 8, .free_mib = 65536 };
+
+static struct topo *synth_topo(const struct synth *s)
+{
+	autofree char *text = synth_text(s);
+
+	return test_topo_text(text);
+}
+
+/* With every `from` in the text of the host replaced; of the same length. */
+static struct topo *changed_topo(const char *host, const char *from, const char *to)
+{
+	autofree char *text = NULL;
+	char path[512];
+	size_t len = 0;
+	unsigned n = 0;
+
+	(void)snprintf(path, sizeof(path), TEST_SOURCE "/tests/hosts/%s/sys.txt", host);
+	assert_int_equal(file_read(&text, &len, path, 16 << 20), 0);
+	assert_int_equal(strlen(from), strlen(to));
+	for (char *at = text; (at = strstr(at, from)); n++)
+		memcpy(at, to, strlen(to));
+	assert_true(n > 0);
+	return test_topo_text(text);
+}
+
+static void fits_with(struct plan *p, const char *gpus)
+{
+	struct sbuf text = { 0 };
+	char bdf[BDF_TEXT_MAX];
+
+	if (!p->fits)
+		fail_msg("it does not fit: %s, %s", p->reason[0].rule, p->reason[0].observed);
+	for (size_t i = 0; i < p->ngpus; i++)
+		sbuf_addf(&text, "%s%s", i ? " " : "", bdf_text(bdf, p->gpu[i]) + 5);
+	assert_string_equal(text.text ? text.text : "", gpus);
+	sbuf_done(&text);
+	plan_free(p);
+}
+
+static void refused_with(struct plan *p, const char *rule)
+{
+	if (p->fits || !test_has_reason(p, rule))
+		fail_msg("fits %d; not %s but %s", p->fits, rule, p->nreasons ? p->reason[p->nreasons - 1].rule : "-");
+	plan_free(p);
+}
+
+/* NVIDIA/k8s-device-plugin#1193: 4 guests with one GPU, then 2 with two: these must still find pairs on one switch. */
+static void singles_leave_pairs(void **state)
+{
+	struct topo *t = synth_topo(&pairs);
+	struct plan_taken taken[8] = { 0 };
+	size_t n = 0;
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		struct plan *p = test_plan(t, i < 4 ? "{\"gpus\":1,\"vfs_per_gpu\":1}" : "{\"gpus\":2,\"vfs_per_gpu\":1,\"vcpus\":2}", taken, n);
+
+		assert_true(p->fits);
+		assert_int_equal(p->worst_path, TOPO_PIX);
+		assert_int_equal(p->gpu_path, i < 4 ? TOPO_SELF : TOPO_PIX);
+		for (size_t g = 0; g < p->ngpus; g++)
+			taken[n++] = (struct plan_taken){ .bdf = p->gpu[g], .owner = "instance other" };
+		plan_free(p);
+	}
+	assert_int_equal(n, 8);
+	topo_unref(t);
+}
+
+/* sriov-network-operator#736, dra-driver-nvidia-gpu#213: a VF of the same NUMA node below another switch is not near. */
+static void numa_is_not_near(void **state)
+{
+	struct synth s = { .nodes = 1, .bridges = 1, .switches = 2, .gpus = 1, .nics = 1, .total_vfs = 1, .free_mib = 8192 };
+	struct topo *t = synth_topo(&s);
+	struct plan *all = test_plan(t, "{\"vfs\":2}", NULL, 0);
+	struct plan_taken taken = { .owner = "instance a" };
+	struct plan *p;
+
+	(void)state;
+	assert_int_equal(all->nvfs, 2);
+	taken.bdf = all->vf[0].bdf;
+	p = test_plan(t, "{\"gpus\":1,\"vfs_per_gpu\":1,\"max_path\":\"PIX\"}", &taken, 1);
+	assert_true(p->fits);
+	assert_int_equal(p->worst_path, TOPO_PIX);
+	assert_true(bdf_eq(p->vf[0].bdf, all->vf[1].bdf));
+	taken.bdf = p->gpu[0];
+	plan_free(p);
+	p = test_plan(t, "{\"gpus\":1,\"vfs_per_gpu\":2,\"max_path\":\"PIX\"}", NULL, 0);
+	assert_false(p->fits);
+	assert_string_equal(p->reason[p->nreasons - 1].rule, "nearest");
+	assert_string_equal(p->reason[p->nreasons - 1].needed, "max_path PHB");
+	plan_free(p);
+	plan_free(all);
+	topo_unref(t);
+}
+
+/* go-gpuallocator#17: no two GPUs are near; then two of one node. */
+static void far_but_one_node(void **state)
+{
+	struct synth s = { .nodes = 2, .bridges = 2, .switches = 1, .gpus = 1, .nics = 0, .free_mib = 8192 };
+	struct topo *t = synth_topo(&s);
+	struct plan *one = test_plan(t, "{\"gpus\":1}", NULL, 0);
+	struct plan_taken taken = { .bdf = one->gpu[0], .owner = "instance a" };
+	struct plan *p = test_plan(t, "{\"gpus\":2,\"vcpus\":2}", &taken, 1);
+
+	(void)state;
+	assert_true(p->fits);
+	assert_int_equal(p->gpu_path, TOPO_NODE);
+	assert_int_equal(p->gpu_node[0], p->gpu_node[1]);
+	assert_int_equal(p->ncells, 1);
+	plan_free(p);
+	plan_free(one);
+	topo_unref(t);
+}
+
+/* nccl#1755: GPU i gets rail i, and the VF on a NIC of that rail. */
+static void rails_are_kept(void **state)
+{
+	struct topo *t = test_topo_host("xe9680");
+	struct plan *p = test_plan(t, "{\"gpus\":4,\"vfs_per_gpu\":1,\"rails\":true,\"vcpus\":4}", NULL, 0);
+
+	(void)state;
+	assert_true(p->fits);
+	for (size_t v = 0; v < p->nvfs; v++)
+		assert_int_equal(topo_at(t, topo_find(t, p->vf[v].pf))->rail, topo_at(t, topo_find(t, p->vf[v].gpu))->rail);
+	plan_free(p);
+	topo_unref(t);
+	t = synth_topo(&pairs); /* two GPUs and one port per switch: nobody says which pairs */
+	refused_with(test_plan(t, "{\"gpus\":1,\"vfs_per_gpu\":1,\"rails\":true}", NULL, 0), "rail.none");
+	topo_unref(t);
+}
+
+/* nova 2098496: as many VFs as were asked for, in the domain too; nccl-tests#260: no NVSwitch goes to a part of the host. */
+static void as_many_as_asked(void **state)
+{
+	struct topo *t = test_topo_host("xe9680");
+	struct plan_request req = test_request("{\"gpus\":2,\"vfs_per_gpu\":2,\"vcpus\":2}");
+	struct plan *p = test_plan(t, "{\"gpus\":2,\"vfs_per_gpu\":2,\"vcpus\":2}", NULL, 0);
+	struct error err = ERROR_INIT;
+	unsigned n = 0;
+
+	(void)state;
+	assert_true(p->fits);
+	assert_int_equal(p->nvfs, 4);
+	assert_int_equal(guest_plan_xml(p, &req, t, "kvm", NULL, "/var/log", &err), 0);
+	for (const char *at = p->domain_xml; (at = strstr(at, "<hostdev ")); at++)
+		n++;
+	assert_int_equal(n, 6);
+	for (size_t i = 0; i < p->nsteps; i++)
+		if (p->step[i].kind == PLAN_STEP_BIND && topo_find(t, p->step[i].bdf) != TOPO_NONE)
+			assert_int_not_equal(topo_at(t, topo_find(t, p->step[i].bdf))->fn->facts->kind, HOST_NVSWITCH);
+	plan_free(p);
+	plan_request_done(&req);
+	topo_unref(t);
+}
+
+/* ---- wishes ------------------------------------------------------------------------------------- */
+
+/* One device that could be either model serves one of them. */
+static void models_count_once(void **state)
+{
+	struct synth s = { .nodes = 1, .bridges = 1, .switches = 1, .gpus = 2, .nics = 1, .total_vfs = 4, .free_mib = 8192 };
+	autofree char *text = synth_text(&s);
+	char *second = strstr(strstr(text, "PCI_ID=10DE:2330") + 1, "PCI_ID=10DE:2330");
+	struct topo *t;
+
+	(void)state;
+	memcpy(second, "PCI_ID=10DE:26B3", 16);
+	t = test_topo_text(text);
+	fits_with(test_plan(t, "{\"gpus\":2,\"models\":[\"10de:*\",\"10de:2330\"]}", NULL, 0), "13:00.0 14:00.0");
+	fits_with(test_plan(t, "{\"gpus\":1,\"model\":\"10de:26b3\"}", NULL, 0), "14:00.0");
+	refused_with(test_plan(t, "{\"gpus\":2,\"models\":[\"10de:2330\",\"10de:2330\"]}", NULL, 0), "gpu.count");
+	refused_with(test_plan(t, "{\"gpus\":2,\"models\":[\"10de:2330\",\"10de:2331\"]}", NULL, 0), "gpu.model");
+	refused_with(test_plan(t, "{\"gpus\":1,\"model\":\"1002:*\"}", NULL, 0), "gpu.model");
+	topo_unref(t);
+	t = synth_topo(&s);
+	refused_with(test_plan(t, "{\"gpus\":2,\"models\":[\"10de:*\",\"10de:26b3\"]}", NULL, 0), "models.none");
+	topo_unref(t);
+}
+
+/* Of two VFs on one port the second goes to another, farther one. */
+static void spread_takes_ports(void **state)
+{
+	struct topo *t = synth_topo(&pairs);
+	struct plan *p = test_plan(t, "{\"gpus\":2,\"vfs_per_gpu\":1,\"vcpus\":2}", NULL, 0);
+
+	(void)state;
+	assert_true(p->fits && bdf_eq(p->vf[0].pf, p->vf[1].pf));
+	plan_free(p);
+	p = test_plan(t, "{\"gpus\":2,\"vfs_per_gpu\":1,\"vcpus\":2,\"spread\":\"pf\"}", NULL, 0);
+	assert_true(p->fits && !bdf_eq(p->vf[0].pf, p->vf[1].pf));
+	assert_int_equal(p->worst_path, TOPO_PIX);
+	assert_int_equal(p->gpu_path, TOPO_PHB);
+	plan_free(p);
+	refused_with(test_plan(t, "{\"vfs\":5,\"spread\":\"pf\"}", NULL, 0), "bundle.none");
+	topo_unref(t);
+}
+
+/* 504 Gb/s is PCIe 5.0 x16 (docs of topo/path.h); strict refuses more, loose says what is lost. */
+static void limits_strict_and_loose(void **state)
+{
+	static const char *const rules[] = { "loose.gpu-path", "loose.bandwidth" };
+	struct topo *t = test_topo_host("xe9680");
+	struct plan *p;
+
+	(void)state;
+	fits_with(test_plan(t, "{\"gpus\":1,\"vfs_per_gpu\":1,\"min_bandwidth\":504}", NULL, 0), "19:00.0");
+	refused_with(test_plan(t, "{\"gpus\":1,\"vfs_per_gpu\":1,\"min_bandwidth\":505}", NULL, 0), "pair.none");
+	refused_with(test_plan(t, "{\"gpus\":2,\"vfs_per_gpu\":1,\"max_gpu_path\":\"PIX\",\"vcpus\":2}", NULL, 0), "nearest");
+	p = test_plan(t, "{\"gpus\":2,\"vfs_per_gpu\":1,\"max_gpu_path\":\"PIX\",\"min_bandwidth\":800,\"policy\":\"loose\",\"gdr\":\"off\"}", NULL, 0);
+	assert_true(p->fits);
+	assert_int_equal(p->nnotes, 2);
+	for (size_t i = 0; i < p->nnotes; i++)
+		assert_string_equal(p->note[i].rule, rules[i]);
+	plan_free(p);
+	p = test_plan(t, "{\"gpus\":2,\"vfs_per_gpu\":1,\"max_gpu_path\":\"NODE\",\"min_bandwidth\":400,\"policy\":\"loose\",\"gdr\":\"off\"}", NULL, 0);
+	assert_true(p->fits);
+	assert_int_equal(p->nnotes, 0);
+	plan_free(p);
+	topo_unref(t);
+}
+
+/* 91:00.0 and the NIC 32:00.0 run at a quarter of what they could. */
+static void degraded_links(void **state)
+{
+	struct topo *t = test_topo_host("cascade");
+
+	(void)state;
+	refused_with(test_plan(t, "{\"gpus\":3,\"numa_node\":1}", NULL, 0), "link.degraded");
+	refused_with(test_plan(t, "{\"gpus\":1,\"vfs_per_gpu\":1,\"max_path\":\"PHB\",\"require\":[\"0000:31:00.0\"]}", NULL, 0), "link.degraded");
+	fits_with(test_plan(t, "{\"gpus\":2,\"numa_node\":0}", NULL, 0), "13:00.0 17:00.0");
+	topo_unref(t);
+}
+
+static void ports_without_a_link(void **state)
+{
+	struct topo *t = changed_topo("xe9680", "/carrier\t1", "/carrier\t0");
+
+	(void)state;
+	refused_with(test_plan(t, "{\"gpus\":1,\"vfs_per_gpu\":1}", NULL, 0), "nic.no-link");
+	fits_with(test_plan(t, "{\"gpus\":1}", NULL, 0), "19:00.0");
+	topo_unref(t);
+}
+
+/* Nodes without CPUs are no place for a cell; cells that are asked for beyond the devices' are the nearest. */
+static void cells_and_pages(void **state)
+{
+	struct topo *t = test_topo_host("snc4");
+	struct plan *p = test_plan(t, "{\"gpus\":1,\"cells\":2,\"vcpus\":7,\"memory\":\"2G\"}", NULL, 0);
+
+	(void)state;
+	assert_true(p->fits);
+	assert_int_equal(p->ncells, 2);
+	assert_true(p->cell[0].host_node == 0 && p->cell[1].host_node == 1);
+	assert_true(p->cell[0].vcpus == 4 && p->cell[1].vcpus == 3);
+	assert_true(p->cell[0].memory == 1u << 30 && p->cell[1].memory == 1u << 30);
+	plan_free(p);
+	refused_with(test_plan(t, "{\"gpus\":2,\"cells\":1,\"vcpus\":4}", NULL, 0), "cells.fewer");
+	refused_with(test_plan(t, "{\"gpus\":1,\"memory\":\"64G\",\"hugepages\":\"512M\"}", NULL, 0), "hugepages.short");
+	topo_unref(t);
+}
+
+/* All or nothing: with one GPU at another guest, the host is not to be had; and after that nobody gets anything. */
+static void exclusive_is_the_host(void **state)
+{
+	struct topo *t = test_topo_host("xe9680");
+	struct plan_taken taken = { .bdf = test_bdf("0000:4c:00.0"), .owner = "instance a" };
+	struct plan *p = test_plan(t, "{\"exclusive\":true,\"vfs_per_gpu\":1,\"vcpus\":8}", NULL, 0);
+
+	(void)state;
+	assert_true(p->fits);
+	assert_int_equal(p->ngpus, 8);
+	assert_int_equal(p->nvfs, 8);
+	plan_free(p);
+	refused_with(test_plan(t, "{\"exclusive\":true,\"vcpus\":8}", &taken, 1), "host.shared");
+	taken.bdf = test_bdf("0000:1a:00.1"); /* only a VF */
+	refused_with(test_plan(t, "{\"exclusive\":true,\"vcpus\":8}", &taken, 1), "host.shared");
+	taken.exclusive = true;
+	refused_with(test_plan(t, "{\"vfs\":1}", &taken, 1), "host.exclusive");
+	refused_with(test_plan(t, "{}", &taken, 1), "host.exclusive");
+	topo_unref(t);
+}
+
+/* The chosen one is better than the next in what is said to decide. */
+static void the_next_best(void **state)
+{
+	struct topo *t = test_topo_host("dgx-a100");
+	struct plan *p = test_plan(t, "{\"gpus\":2,\"vfs_per_gpu\":1,\"memory\":\"2G\",\"vcpus\":4}", NULL, 0);
+
+	(void)state;
+	assert_true(p->fits && p->chosen.known && p->next.known);
+	assert_false(score_less(&p->next.score, &p->chosen.score));
+	assert_true(p->chosen.ngpus == 2 && p->next.ngpus == 2);
+	assert_false(bdf_eq(p->chosen.gpu[0], p->next.gpu[0]) && bdf_eq(p->chosen.gpu[1], p->next.gpu[1]));
+	plan_free(p);
+	p = test_plan(t, "{\"gpus\":8,\"vcpus\":8,\"memory\":\"2G\"}", NULL, 0);
+	assert_true(p->fits && p->chosen.known && !p->next.known);
+	plan_free(p);
+	topo_unref(t);
+}
+
+/* What it takes: the path class, the device, the number. */
+static void the_nearest_miss(void **state)
+{
+	struct topo *t = test_topo_host("xe9680");
+	struct plan_taken taken = { .bdf = test_bdf("0000:4c:00.0"), .owner = "instance a" };
+	struct plan *p = test_plan(t, "{\"gpus\":4,\"numa_node\":0,\"vcpus\":4}", &taken, 1);
+
+	(void)state;
+	assert_false(p->fits);
+	assert_string_equal(p->reason[p->nreasons - 1].rule, "nearest");
+	assert_string_equal(p->reason[p->nreasons - 1].device, "0000:4c:00.0");
+	assert_string_equal(p->reason[p->nreasons - 1].needed, "it given back by instance a");
+	plan_free(p);
+	p = test_plan(t, "{\"gpus\":9,\"vcpus\":9}", NULL, 0);
+	assert_false(p->fits);
+	assert_string_equal(p->reason[p->nreasons - 1].needed, "8 GPUs");
+	plan_free(p);
+	topo_unref(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(singles_leave_pairs), cmocka_unit_test(numa_is_not_near), cmocka_unit_test(far_but_one_node),
+		cmocka_unit_test(rails_are_kept), cmocka_unit_test(as_many_as_asked), cmocka_unit_test(models_count_once),
+		cmocka_unit_test(spread_takes_ports), cmocka_unit_test(limits_strict_and_loose), cmocka_unit_test(degraded_links),
+		cmocka_unit_test(ports_without_a_link), cmocka_unit_test(cells_and_pages), cmocka_unit_test(exclusive_is_the_host),
+		cmocka_unit_test(the_next_best), cmocka_unit_test(the_nearest_miss),
+	};
+
+	return cmocka_run_group_tests_name("choice", tests, NULL, NULL);
+}
