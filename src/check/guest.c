@@ -14,14 +14,14 @@ static void kvm_missing(struct check_run *run)
 		(void)check_fail(run, BDF_NONE, "no /dev/kvm");
 }
 
-static void vfio_unloaded(struct check_run *run)
+static void vfio_missing(struct check_run *run)
 {
-	if (run->inv->vfio_pci == HOST_PRESENT)
-		check_pass(run, "vfio-pci is loaded");
-	else if (run->inv->vfio_pci == HOST_UNKNOWN)
-		check_unknown(run, BDF_NONE, "make /sys/bus/pci/drivers readable", "cannot read whether vfio-pci is there");
+	if (run->inv->vfio_module == HOST_PRESENT)
+		check_pass(run, run->inv->vfio_pci == HOST_PRESENT ? "it is loaded" : "it is not loaded; velad loads it with the first guest");
+	else if (run->inv->vfio_module == HOST_UNKNOWN)
+		check_unknown(run, BDF_NONE, "modprobe -n vfio-pci", "it is not loaded, and whether this kernel has it is not known");
 	else
-		(void)check_fail(run, BDF_NONE, "vfio-pci is not loaded");
+		(void)check_fail(run, BDF_NONE, "kernel %s has no module vfio-pci", run->inv->kernel);
 }
 
 /* A guest maps its devices' BARs for its peers by type1; iommufd does not before VFIO_PCI_DMABUF. */
@@ -83,8 +83,9 @@ static void hugepages(struct check_run *run)
 const struct check_rule check_guest_rules[] = {
 	{ "host.kvm-missing", CHECK_ERROR, "KVM is not there", "Without KVM guests are emulated, and get no devices.",
 	  "Linux, Documentation/virt/kvm/api.rst", "/dev/kvm", "VT-x or SVM on in the firmware setup; modprobe kvm_intel or kvm_amd", kvm_missing },
-	{ "vfio.not-loaded", CHECK_INFO, "vfio-pci is not loaded", "Devices are given to guests by this driver. velad loads it with the first guest.",
-	  "Linux, Documentation/driver-api/vfio.rst", "the module vfio-pci", "modprobe vfio-pci shows whether this kernel has it", vfio_unloaded },
+	{ "vfio.missing", CHECK_ERROR, "the driver vfio-pci is not there", "Devices are given to guests by this driver.",
+	  "Linux, Documentation/driver-api/vfio.rst", "the module vfio-pci",
+	  "install the rest of the kernel's modules (Ubuntu: linux-modules-extra), or a kernel with CONFIG_VFIO_PCI", vfio_missing },
 	{ "vfio.peer-mapping", CHECK_WARNING, "VFIO does not map devices' BARs for their peers",
 	  "Requests from NIC to GPU that go up to the IOMMU are translated to the GPU's BAR there. Type1 maps BARs; iommufd does not before "
 	  "VFIO_PCI_DMABUF (Linux 6.19, and a QEMU that uses it): peer-to-peer is then lost without a word.",

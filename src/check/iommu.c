@@ -22,6 +22,19 @@ static void iommu_off(struct check_run *run)
 			  plan_iommu_fix(run->inv));
 }
 
+static void intremap(struct check_run *run)
+{
+	if (run->inv->iommu != HOST_PRESENT || strcmp(run->inv->cpu_vendor, "ARM") == 0)
+		return;
+	if (run->inv->intremap == HOST_PRESENT)
+		check_pass(run, "interrupts are remapped");
+	else if (run->inv->intremap == HOST_UNKNOWN)
+		check_unknown(run, BDF_NONE, "grep -m1 IO-APIC /proc/interrupts: IR-IO-APIC is remapped",
+			      "whether interrupts are remapped cannot be read");
+	else
+		(void)check_fail(run, BDF_NONE, "interrupts are not remapped");
+}
+
 /* ---- groups --------------------------------------------------------------------------------------------- */
 
 static void group_missing(struct check_run *run)
@@ -202,6 +215,10 @@ const struct check_rule check_iommu_rules[] = {
 	  "Without an IOMMU a device of a guest could write to any memory of the host; VFIO does not give it away.",
 	  "Linux, Documentation/driver-api/vfio.rst", "an IOMMU that the kernel uses",
 	  "VT-d or AMD-Vi on in the firmware setup; on Intel also intel_iommu=on on the kernel command line", iommu_off },
+	{ "iommu.intremap", CHECK_ERROR, "interrupts are not remapped",
+	  "Without it a guest's device could raise any interrupt of the host, so VFIO refuses the group.",
+	  "Linux, drivers/vfio/vfio_iommu_type1.c, vfio_iommu_type1_attach_group()", "interrupt remapping",
+	  "interrupt remapping (x2APIC) on in the firmware setup; no intremap=off on the kernel command line", intremap },
 	{ "iommu.group-missing", CHECK_ERROR, "a GPU or VF is in no IOMMU group",
 	  "VFIO gives groups to guests, so what is in none cannot be given. Some IOMMU units do not cover every root port.",
 	  "Linux, Documentation/driver-api/vfio.rst", "an IOMMU group",

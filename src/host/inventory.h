@@ -111,6 +111,8 @@ struct inventory {
 	enum host_known iommu;                       /* absent: it is off */
 	int         iommu_units;                     /* entries of /sys/class/iommu; -1 unknown */
 	enum host_known vfio_pci, kvm;               /* the driver; /dev/kvm */
+	enum host_known vfio_module;                 /* the driver is there, or its module is on disk */
+	enum host_known intremap;                    /* interrupts are remapped; unknown also where there is no I/O APIC */
 	enum host_known virtual;                     /* the host itself is a virtual machine */
 	struct host_system system;
 	struct host_stats stats;                     /* what reading this cost */

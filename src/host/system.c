@@ -151,9 +151,42 @@ static int read_asked(struct inventory *inv, struct host_root *root, const struc
 	return r;
 }
 
+/* Its module file; unknown where the kernel's modules are not where they should be. */
+static enum host_known vfio_on_disk(struct inventory *inv, struct host_root *root)
+{
+	struct host_names names;
+	char dir[HOST_PATH_MAX];
+
+	(void)snprintf(dir, sizeof(dir), "lib/modules/%s", inv->kernel);
+	if (!*inv->kernel || is_there(inv, root, dir) != HOST_PRESENT)
+		return HOST_UNKNOWN;
+	if (host_list(root, &names, &inv->arena, "%s/kernel/drivers/vfio/pci", dir) < 0)
+		return is_there(inv, root, strcat(dir, "/kernel")) == HOST_PRESENT ? HOST_ABSENT : HOST_UNKNOWN;
+	for (size_t i = 0; i < names.n; i++)
+		if (strncmp(names.name[i], "vfio-pci.ko", strlen("vfio-pci.ko")) == 0)
+			return HOST_PRESENT;
+	return HOST_ABSENT;
+}
+
 void host_vfio_read(struct inventory *inv, struct host_root *root)
 {
 	inv->vfio_pci = is_there(inv, root, "sys/bus/pci/drivers/vfio-pci");
+	inv->vfio_module = inv->vfio_pci == HOST_PRESENT ? HOST_PRESENT : vfio_on_disk(inv, root);
+}
+
+/* The names of remapped interrupts' chips begin with IR- (drivers/iommu/intel/irq_remapping.c, drivers/iommu/amd/iommu.c).
+ * The lowest numbers are those of the I/O APIC. */
+static void read_intremap(struct inventory *inv, struct host_root *root)
+{
+	inv->intremap = HOST_UNKNOWN;
+	for (unsigned irq = 0; irq < 32 && inv->intremap == HOST_UNKNOWN; irq++) {
+		const char *chip = host_text_read(inv, root, "sys/kernel/irq/%u/chip_name", irq);
+
+		if (strncmp(chip, "IR-", 3) == 0)
+			inv->intremap = HOST_PRESENT;
+		else if (strcmp(chip, "IO-APIC") == 0)
+			inv->intremap = HOST_ABSENT;
+	}
 }
 
 int host_system_read(struct inventory *inv, struct host_root *root, const struct host_kinds *kinds, struct error *err)
@@ -167,6 +200,7 @@ int host_system_read(struct inventory *inv, struct host_root *root, const struct
 	inv->dmi_bios = host_text_read(inv, root, "sys/devices/virtual/dmi/id/bios_version");
 	read_cpu(inv, root);
 	read_iommu(inv, root);
+	read_intremap(inv, root);
 	host_vfio_read(inv, root);
 	inv->kvm = is_there(inv, root, "sys/devices/virtual/misc/kvm");
 	r = host_cpu_read(inv, root);

@@ -255,14 +255,25 @@ static void kvm_unknown(struct inventory *inv)
 	inv->kvm = HOST_UNKNOWN;
 }
 
-static void vfio_loaded(struct inventory *inv)
+static void no_module(struct inventory *inv)
 {
-	inv->vfio_pci = HOST_PRESENT;
+	inv->vfio_pci = inv->vfio_module = HOST_ABSENT;
 }
 
-static void vfio_unknown(struct inventory *inv)
+static void module_unknown(struct inventory *inv)
 {
-	inv->vfio_pci = HOST_UNKNOWN;
+	inv->vfio_pci = HOST_ABSENT;
+	inv->vfio_module = HOST_UNKNOWN;
+}
+
+static void not_remapped(struct inventory *inv)
+{
+	inv->intremap = HOST_ABSENT;
+}
+
+static void remapping_unknown(struct inventory *inv)
+{
+	inv->intremap = HOST_UNKNOWN;
 }
 
 static void modules(struct inventory *inv, const struct host_module *m, size_t n)
@@ -477,9 +488,14 @@ static const struct row rows[] = {
 	{ "host.kvm-missing", "xe9680", PASS, "host", "" },
 	{ "host.kvm-missing", "xe9680", FAIL, "host", "modprobe kvm_intel", no_kvm },
 	{ "host.kvm-missing", "xe9680", UNKNOWN, "host", "", kvm_unknown },
-	{ "vfio.not-loaded", "xe9680", FAIL, "host", "modprobe vfio-pci" },
-	{ "vfio.not-loaded", "xe9680", PASS, "host", "", vfio_loaded },
-	{ "vfio.not-loaded", "xe9680", UNKNOWN, "host", "", vfio_unknown },
+	{ "vfio.missing", "xe9680", PASS, "host", "velad loads it" },
+	{ "vfio.missing", "snc4", PASS, "host", "it is loaded" },
+	{ "vfio.missing", "xe9680", FAIL, "host", "linux-modules-extra", no_module },
+	{ "vfio.missing", "xe9680", UNKNOWN, "host", "modprobe -n", module_unknown },
+	{ "iommu.intremap", "xe9680", PASS, "host", "" },
+	{ "iommu.intremap", "xe9680", FAIL, "host", "x2APIC", not_remapped },
+	{ "iommu.intremap", "xe9680", UNKNOWN, "host", "IR-IO-APIC", remapping_unknown },
+	{ "iommu.intremap", "gb200-oci-4gpu", NA, "host", "" },
 	{ "vfio.peer-mapping", "xe9680", PASS, "host", "type1", with_type1 },
 	{ "vfio.peer-mapping", "xe9680", FAIL, "host", "modprobe vfio_iommu_type1", iommufd_only },
 	{ "kvm.posted-interrupts", "xe9680", PASS, "host", "enable_apicv=Y", apicv_on },

@@ -191,6 +191,15 @@ def facts_of_vf(pf, n):
     return out
 
 
+def agree_on_payload(top):
+    """Firmware and Linux give all below a root port one payload size (pci_configure_mps())."""
+    tree = [top, *below(top)]
+    least = min(fn.mps for fn in tree)
+    for fn in tree:
+        if not fn.mps_published:
+            fn.mps = least
+
+
 def load(source, catalogue):
     """All functions in order of number, VFs last: the order in which Linux meets them."""
     parts, layouts = catalogue["parts"], catalogue["layouts"]
@@ -199,12 +208,15 @@ def load(source, catalogue):
         facts = {**source.get("defaults", {}), **merge(parts[device["part"]] if "part" in device
                                                        else {}, device)}
         fns[device["bdf"]] = Fn(facts, device["bdf"], layouts.get(facts.get("layout"), {}))
+        fns[device["bdf"]].mps_published = "mps" in device
     slots = [bdf[:-2] for bdf in fns]
     for fn in fns.values():
         fn.multifunction = fn.facts.get("multifunction", slots.count(fn.bdf[:-2]) > 1)
         if fn.facts.get("parent"):
             fn.parent = fns[fn.facts["parent"]]
             fn.parent.kids.append(fn)
+    for top in [fn for fn in fns.values() if not fn.parent]:
+        agree_on_payload(top)
     for pf in [fn for fn in fns.values() if fn.sriov and fn.sriov["num"]]:
         for n in range(pf.sriov["num"]):
             bdf = routing_id(pf.bdf, pf.sriov["offset"] + n * pf.sriov["stride"])

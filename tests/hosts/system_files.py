@@ -113,6 +113,10 @@ def add_system(tree, system):
     })
     for key, value in system["dmi"].items():
         tree[f"sys/devices/virtual/dmi/id/{key}"] = value
+    if system.get("kvm"):
+        tree[f"lib/modules/{system['kernel']}/kernel/drivers/vfio/pci/vfio-pci.ko"] = ""
+    if system["cpuinfo"].get("vendor_id") in ("GenuineIntel", "AuthenticAMD"):
+        tree["sys/kernel/irq/0/chip_name"] = "IR-IO-APIC" if system["iommu"] else "IO-APIC"
     if "vfio_pci" in system["modules"]:
         tree.setdefault("sys/bus/pci/drivers/vfio-pci/new_id", "")
     if system.get("kvm"):
