@@ -12,6 +12,7 @@
 #include "plan/acs_boot.h"
 
 #define MELLANOX 0x15b3
+#define NVIDIA	 0x10de
 
 struct work {
 	struct plan_acs   *plan;
@@ -112,12 +113,15 @@ static int explain(struct work *w, struct plan_acs_pair *p, const struct topo_gd
 	int r;
 
 	(void)bdf_text(port, p->port);
+	if (turned && facts_at(w, worst->decided)->kind == HOST_ROOT_PORT && facts_at(w, worst->decided)->vendor == NVIDIA)
+		return say(w, &p->why, "they are below different root ports of a CPU of NVIDIA's, where NIC and GPU reach each other through "
+			   "the root complex by design, with ATS off"); /* rdma_topo's NUMA complex: its check wants no ATS */
 	if (turned && g->ats == HOST_ABSENT && facts_at(w, worst->decided)->cap.acs.cap & TOPO_ACS_DT) /* else it would not help */
 		return explain_ats(w, p, topo_physical(w->t, nic));
 	if (turned && facts_at(w, worst->decided)->kind == HOST_ROOT_PORT)
 		r = say(w, &p->why, "they are below different root ports, and root port %s has no Direct Translated P2P (ACSCap 0x%02x): "
 			"it goes %s", port, facts_at(w, worst->decided)->cap.acs.cap,
-			p->path == TOPO_SYS ? "from socket to socket" : "through the root complex");
+			p->through && strcmp(p->through, "sockets") == 0 ? "from socket to socket" : "through the root complex");
 	else if (turned)
 		r = say(w, &p->why, "port %s has no Direct Translated P2P (ACSCap 0x%02x)", port,
 			facts_at(w, worst->decided)->cap.acs.cap);

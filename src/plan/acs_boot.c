@@ -106,7 +106,10 @@ static bool open_answer(const struct boot *b, uint32_t nic, uint32_t gpu)
 {
 	struct topo_route r = plain_answer(b, nic, gpu);
 
-	return r.rule == TOPO_RULE_CR && facts_at(b, r.decided)->kind == HOST_DSP && change(b, r.decided, 0, TOPO_ACS_CR);
+	for (size_t i = 0; i < r.nports; i++) /* the route's own rule may be what an unknown root complex would do with it */
+		if (r.port[i].rule == TOPO_RULE_CR && facts_at(b, r.port[i].node)->kind == HOST_DSP)
+			return change(b, r.port[i].node, 0, TOPO_ACS_CR);
+	return false;
 }
 
 static bool is_direct(const struct boot *b, uint32_t nic, uint32_t gpu)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What rdma_topo of rdma-core wants of each port's ACS word (kernel-boot/rdma_topo, compute_acs() of its three kinds of
- * complex and of the whole), told apart here by ids and parents alone, beside what velad's plan leaves there at run
- * time. Every difference is in the table, with its reason. */
+ * complex and of the whole), told apart here by ids and parents alone, beside what velad's plan leaves there, at run time
+ * and after a boot with its kernel argument. Every difference is in the table, with its reason. */
 #include "plan/acs.h"
 
 #include "support.h"
@@ -167,6 +167,7 @@ static uint16_t other_bits(struct machine *m, uint32_t i, uint16_t word)
 /* ---- the differences --------------------------------------------------------------------------------------- */
 
 enum change { AS_IT_IS, DEFAULT, NO_ATS }; /* ACS as the kernel sets it by itself; no NIC has ATS */
+enum when { RUN, BOOT, EXCLUSIVE };
 
 #define SV TOPO_ACS_SV
 #define RR TOPO_ACS_RR
@@ -177,16 +178,24 @@ enum change { AS_IT_IS, DEFAULT, NO_ATS }; /* ACS as the kernel sets it by itsel
 static const struct {
 	const char *host;
 	enum change change;
+	enum when   when;
 	uint16_t    bits[ROLES]; /* where velad's word is another */
 	const char *reason;
 } cases[] = {
-	{ "rdma-topo-inline", AS_IT_IS, { 0 }, "" },
-	{ "rdma-topo-numa", AS_IT_IS, { 0 }, "" },
-	{ "gb200-oci-4gpu", AS_IT_IS, { 0 }, "" },
-	{ "rdma-topo-direct-nic", DEFAULT, { [NIC_DSP] = RR, [GPU_DSP] = CR, [ROOT] = SV },
+	{ "rdma-topo-inline", AS_IT_IS, RUN, { 0 }, "" },
+	{ "rdma-topo-inline", AS_IT_IS, BOOT, { 0 }, "" },
+	{ "rdma-topo-numa", AS_IT_IS, RUN, { 0 }, "" },
+	{ "rdma-topo-numa", AS_IT_IS, BOOT, { 0 }, "" },
+	{ "gb200-oci-4gpu", AS_IT_IS, RUN, { 0 }, "" },
+	{ "gb200-oci-4gpu", DEFAULT, BOOT, { 0 }, "" },
+	{ "rdma-topo-direct-nic", DEFAULT, BOOT, { 0 }, "" },
+	{ "rdma-topo-direct-nic", DEFAULT, RUN, { [NIC_DSP] = RR, [GPU_DSP] = CR, [ROOT] = SV },
 	  "IOMMU groups are formed once, at boot: these bits are for the kernel argument alone" },
-	{ "rdma-topo-inline", NO_ATS, { [NIC_DSP] = ALL, [GPU_DSP] = ALL, [ROOT] = ALL, [OTHER] = ALL },
+	{ "rdma-topo-inline", NO_ATS, RUN, { [NIC_DSP] = ALL, [GPU_DSP] = ALL, [ROOT] = ALL, [OTHER] = ALL },
 	  "without ATS rdma_topo takes it for bare metal and gives isolation up; velad is for guests, and says that ATS is off" },
+	{ "rdma-topo-inline", NO_ATS, BOOT, { [NIC_DSP] = ALL, [GPU_DSP] = ALL, [ROOT] = ALL, [OTHER] = ALL }, "the same" },
+	{ "rdma-topo-inline", NO_ATS, EXCLUSIVE, { [NIC_DSP] = SV | CR | UF, [GPU_DSP] = SV | RR | UF, [ROOT] = RR | CR | UF, [OTHER] = ALL },
+	  "a host for one tenant: as rdma_topo does for data-direct functions, no bit more than the pairs need" },
 };
 
 static void make_change(struct topo *t, enum change change)
@@ -203,13 +212,17 @@ static void make_change(struct topo *t, enum change change)
 	}
 }
 
-static uint16_t *words(struct topo *t, struct arena *arena)
+static uint16_t *words(struct topo *t, enum when when, struct arena *arena)
 {
 	auto_(plan_acs_free) struct plan_acs *p = NULL;
 	struct error err = ERROR_INIT;
+	uint16_t *ctl;
 
-	assert_int_equal(plan_acs_all(&p, t, false, &err), 0);
-	return plan_acs_words(t, p, arena);
+	assert_int_equal(plan_acs_all(&p, t, when == EXCLUSIVE, &err), 0);
+	ctl = plan_acs_words(t, when == RUN ? p : NULL, arena);
+	for (size_t i = 0; when != RUN && i < p->nboot; i++)
+		ctl[topo_find(t, p->at_boot[i].port)] = p->at_boot[i].to;
+	return ctl;
 }
 
 static void one_case(size_t n)
@@ -222,7 +235,7 @@ static void one_case(size_t n)
 
 	make_change(t, cases[n].change);
 	m = machine(t);
-	ctl = words(t, &arena);
+	ctl = words(t, cases[n].when, &arena);
 	for (uint32_t i = 0; i < topo_count(t); i++) {
 		char name[BDF_TEXT_MAX];
 
