@@ -54,6 +54,11 @@ matches "the report is whole" '^REPORT end' "$report"
 is "the guest sees two GPUs on node 1" 2 "$(facts dev id=10de:2330 class=030200 kind=endpoint numa=0 | wc -l)"
 is "GPUs and VF are under one switch" "3 1" \
 	"$(facts dev kind=endpoint 'id=(10de:2330|8086:10ca)' | field switch | grep -v '^-$' | sort | uniq -c | awk '{ n++; c += $1 } END { print c, n }')"
+nccl=$(l1 'velactl nccl-topology train')
+busids() { grep -o "busid=\"[^\"]*\" class=\"0x$1" <<<"$nccl" | cut -d'"' -f2 | sort -u | xargs; } # CLASS
+is "NCCL's file has GPUs and VF by the guest's own addresses" \
+	"$(facts dev kind=endpoint 'id=(10de:2330|8086:10ca)' | field bdf | sort | xargs)" "$(busids '0[23]')"
+is "and their switch" "$(facts dev kind=endpoint id=10de:2330 | field switch | sort -u)" "$(busids 0604)"
 is "every BAR of the GPUs has an address" 6 \
 	"$(facts dev id=10de:2330 | field bdf | while read -r bdf; do facts bar "bdf=$bdf" 'start=0x[1-9a-f][0-9a-f]*'; done | wc -l)"
 is "DMA: GPUs and VF to memory, to and from the GPUs" 11 "$(facts dma status=ok | wc -l)"
