@@ -17,16 +17,22 @@
 #include "instance/steps.h"
 #include "instance/store.h"
 
-/* Instances that share a port all lost what is lost there: so all are looked at before any is mended. */
+/* Instances that share a port all lost what is lost there: so it is read once for all, and all are looked at before any
+ * is mended. */
 static void look(struct inst_manager *m, struct kept *k)
 {
+	const struct kept *first = &m->keep.at[k->first];
 	struct steps_acs want;
 
 	k->lost = false;
-	k->err = ERROR_INIT;
-	k->r = steps_acs_read(&want, &k->step, &k->err);
-	if (k->r == 0)
-		k->r = m->env.act.ops->word(m->env.act.self, &k->was, k->bdf, ACT_ACS, 0, 0, &k->err);
+	if (first == k) {
+		k->err = ERROR_INIT;
+		k->seen = m->env.act.ops->word(m->env.act.self, &k->was, k->bdf, ACT_ACS, 0, 0, &k->err);
+	} else {
+		k->was = first->was;
+		k->err = first->seen < 0 ? first->err : ERROR_INIT;
+	}
+	k->r = first->seen < 0 ? first->seen : steps_acs_read(&want, &k->step, &k->err);
 	if (k->r < 0)
 		return;
 	k->lost = (k->was & want.set) != want.set || k->was & want.clear;

@@ -25,6 +25,8 @@ struct kept { /* one thing of one instance that runs */
 	bool             required; /* gdr */
 	struct bdf       bdf;
 	struct rows_step step;  /* of a port */
+	size_t           first; /* in the list, of this port: read for all of them */
+	int              seen;  /* whether it could be read */
 	uint16_t         was;   /* a port's ACS control, when it was lost */
 	bool             lost;
 	enum inst_ats    ats;   /* of a NIC or GPU */

@@ -154,6 +154,13 @@ static void take_over(struct list *l, const struct keep *old)
 		}
 }
 
+static void share(struct list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		for (l->at[i].first = 0; !bdf_eq(l->at[l->at[i].first].bdf, l->at[i].bdf);)
+			l->at[i].first++;
+}
+
 static void count(struct inst_manager *m)
 {
 	struct keep *k = &m->keep;
@@ -183,6 +190,7 @@ int keep_list(struct inst_manager *m, struct error *err)
 		return r;
 	}
 	take_over(&l, k);
+	share(&l);
 	arena_done(&k->arena);
 	k->arena = l.arena;
 	k->at = l.at;

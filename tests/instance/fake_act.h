@@ -68,6 +68,7 @@ struct fake {
 	struct fake_domain domain[FAKE_DOMAINS];
 	bool               vfio, no_ats; /* no_ats: no function gets it */
 	unsigned           calls, violations;
+	bool               lose_after_read; /* the next port whose ACS control is read loses Direct Translated P2P then */
 	enum fake_fault    fault;
 	enum fake_when     when;
 	unsigned           at;     /* the call at which `fault` happens; 0 never */
@@ -374,6 +375,10 @@ static inline int fake_word(void *self, uint16_t *ret, struct bdf bdf, enum act_
 		r = fake_word_write(f, &w->now[which], w->stuck[which], want, err);
 	if (r == 0)
 		*ret = w->now[which];
+	if (r == 0 && which == ACT_ACS && !writes && f->lose_after_read) { /* a reset between two looks */
+		w->now[which] &= (uint16_t)~FAKE_DT;
+		f->lose_after_read = false;
+	}
 	return fake_leave(f, r);
 }
 

@@ -123,6 +123,26 @@ static void comes_back(void **state)
 	kept_done(&k);
 }
 
+/* What a reset takes away while velad looks is told to all whom it concerns, not to whom was looked at last. */
+static void between_two(void **state)
+{
+	struct kept k;
+
+	(void)state;
+	kept_new(&k, 0);
+	(void)pthread_mutex_lock(&k.fx.machine->lock);
+	k.fx.machine->lose_after_read = true;
+	(void)pthread_mutex_unlock(&k.fx.machine->lock);
+	look(&k);
+	for (int i = 0; i < 100000 && fake_port_ctl(k.fx.machine, 0) != 0x1d; i++)
+		fx_nap();
+	look(&k);
+	await_port(&k, 0, 0x5d);
+	await_findings(&k, "a", "acs.lost " FAKE_PORT " 1; ");
+	await_findings(&k, "b", "acs.lost " FAKE_PORT " 1; ");
+	kept_done(&k);
+}
+
 static void at_start(void **state)
 {
 	struct kept k;
@@ -573,6 +593,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(comes_back), cmocka_unit_test(at_start),	  cmocka_unit_test(after_operation),
+		cmocka_unit_test(between_two),
 		cmocka_unit_test(on_timer),   cmocka_unit_test(nothing_to_keep), cmocka_unit_test(degraded),
 		cmocka_unit_test(not_its_own), cmocka_unit_test(while_others_start), cmocka_unit_test(given_back),
 		cmocka_unit_test(ats_is_confirmed), cmocka_unit_test(ats_is_required), cmocka_unit_test(ats_is_preferred),
