@@ -34,7 +34,7 @@ _velactl()
 	case $verb in
 	'' | help) word='topo path routes acs doctor plan leases release create list show nccl-topology delete op host watch dump help' ;;
 	op) word='show wait' ;;
-	acs) word='show plan' ;;
+	acs) word='show plan apply restore' ;;
 	release) word=$(velactl leases 2>/dev/null | awk 'NR > 1 && $1 ~ /^[0-9a-f]{16}$/ { print $1 }') ;;
 	show | nccl-topology | delete) word=$(velactl list 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
 	dump) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;

@@ -14,6 +14,7 @@
 struct arena;
 struct error;
 struct json_object;
+struct plan_acs;
 struct plan_acs_held;
 struct inst_manager; /* opaque */
 
@@ -68,6 +69,21 @@ int inst_taken(struct inst_manager *m, struct plan_taken **ret, size_t *n, struc
 void inst_domain_changed(struct inst_manager *m, const char *name, enum act_domain state);
 /* Ports whose ACS control instances hold, with what it was before, for the planner; in the arena. */
 int inst_acs_held(struct inst_manager *m, struct plan_acs_held **ret, size_t *n, struct arena *arena, struct error *err);
+/* A port whose ACS control is held, once for each holder; by port. */
+struct inst_acs_hold {
+	struct bdf  port;
+	uint16_t    was; /* Direct Translated P2P and Translation Blocking, before the first */
+	const char *by;  /* the name of an instance; INST_ACS_APPLY */
+};
+#define INST_ACS_APPLY "acs apply"
+
+/* As inst_acs_held(), with who. */
+int inst_acs_holds(struct inst_manager *m, struct inst_acs_hold **ret, size_t *n, struct arena *arena, struct error *err);
+/* An ACS plan as an operation: its ports are written and kept, also after resets, until they are restored; instead of those
+ * of an earlier apply. plan: of plan_acs_steps(). Restoring gives back what no instance needs. -EBUSY: one of the two waits
+ * or runs. */
+int inst_acs_apply(struct inst_manager *m, uint64_t *ret_op, const struct plan_acs *plan, struct error *err);
+int inst_acs_restore(struct inst_manager *m, uint64_t *ret_op, struct error *err);
 /* The machine may have changed: look whether running guests still have what their plans set. From any thread. */
 void inst_machine_changed(struct inst_manager *m);
 /* The generation counter of topologies survives restarts: stores and returns the next one. */

@@ -177,7 +177,7 @@ static int instance_json(struct inst_manager *m, struct store_tx *tx, json_objec
 	int r;
 
 	r = rows_instance_find(tx, &p.in, name, arena, err);
-	if (r == 0 && !p.in)
+	if (r == 0 && (!p.in || rows_is_holder(name)))
 		return error_set(err, -ENOENT, "there is no instance %s", name);
 	if (r == 0)
 		r = rows_steps(tx, &p.step, &p.n, name, arena, err);
@@ -211,7 +211,7 @@ static int nccl_json(struct store_tx *tx, json_object **ret, const char *name, s
 	json_object *xml;
 	int r = rows_instance_find(tx, &in, name, arena, err);
 
-	if (r == 0 && !in)
+	if (r == 0 && (!in || rows_is_holder(name)))
 		return error_set(err, -ENOENT, "there is no instance %s", name);
 	if (r == 0)
 		r = parse_own(&plan, in->plan, "plan", err);
@@ -283,7 +283,7 @@ static int op_steps(struct store_tx *tx, json_object **ret, const struct op *op,
 	r = rows_steps(tx, &step, &n, op->instance, arena, err);
 	if (r < 0)
 		return r;
-	*ret = json_steps(step, n, op->kind == OP_DELETE);
+	*ret = json_steps(step, n, op->kind == OP_DELETE || op->kind == OP_ACS_RESTORE);
 	return *ret ? 0 : no_memory(err);
 }
 
@@ -320,7 +320,7 @@ static int op_json(struct store_tx *tx, json_object **ret, uint64_t id, struct a
 	o = json_out_new();
 	json_add_uint(&o, "id", op->id);
 	json_add_string(&o, "kind", op_kind_text(op->kind));
-	json_add_string(&o, "instance", op->instance);
+	json_add_string(&o, "instance", rows_is_holder(op->instance) ? NULL : op->instance);
 	json_add_string(&o, "state", op_state_text(op->state));
 	json_add_time(&o, "created", op->created);
 	json_add_time(&o, "finished", op->finished);

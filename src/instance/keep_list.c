@@ -121,7 +121,7 @@ static int gather(struct inst_manager *m, struct list *l, struct error *err)
 	int r = store_begin(&tx, m->store, err);
 
 	if (r == 0)
-		r = rows_instance_names(tx, &name, &n, &l->arena, err);
+		r = rows_all_names(tx, &name, &n, &l->arena, err);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		struct rows_instance *in = NULL;
 

@@ -78,7 +78,7 @@ struct inst_manager *inst_manager_free(struct inst_manager *m)
 	return NULL;
 }
 
-static int check_queue(struct store_tx *tx, struct error *err)
+int manager_check_queue(struct store_tx *tx, struct error *err)
 {
 	uint64_t n;
 	int r = op_unfinished(tx, &n, err);
@@ -141,7 +141,7 @@ static int insert(struct store_tx *tx, struct rows_instance *in, const struct pl
 
 	r = check_name(tx, in->name, err);
 	if (r == 0)
-		r = check_queue(tx, err);
+		r = manager_check_queue(tx, err);
 	if (r == 0)
 		r = op_add(tx, &in->operation, OP_CREATE, in->name, in->created, err);
 	if (r == 0)
@@ -206,12 +206,12 @@ static int begin_delete(struct store_tx *tx, uint64_t *ret_op, const char *name,
 	int r;
 
 	r = rows_instance_find(tx, &in, name, arena, err);
-	if (r == 0 && !in)
+	if (r == 0 && (!in || rows_is_holder(name)))
 		return error_set(err, -ENOENT, "there is no instance %s", name);
 	if (r == 0)
 		r = check_idle(tx, in, arena, err);
 	if (r == 0)
-		r = check_queue(tx, err);
+		r = manager_check_queue(tx, err);
 	if (r == 0)
 		r = op_add(tx, ret_op, OP_DELETE, name, time(NULL), err);
 	if (r == 0)
@@ -343,7 +343,7 @@ bool manager_note_domain(struct inst_manager *m, const char *name, enum act_doma
  * the worker looks as soon as it can. */
 void inst_domain_changed(struct inst_manager *m, const char *name, enum act_domain state)
 {
-	if (manager_note_domain(m, name, state))
+	if (!rows_is_holder(name) && manager_note_domain(m, name, state)) /* a domain of ours has no blank in its name */
 		worker_wake(m, WORKER_LOOK);
 	keep_wake(m, KEEP_ALL); /* a guest that starts or ends resets what it has */
 }

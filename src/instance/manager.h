@@ -14,6 +14,7 @@
 
 struct json_object;
 struct store;
+struct store_tx;
 
 struct inst_manager {
 	struct store   *store; /* owned; has its own lock */
@@ -37,6 +38,8 @@ enum {
 	WORKER_LOOK = 4,  /* compare all instances with their domains */
 };
 void worker_wake(struct inst_manager *m, unsigned work);
+
+int manager_check_queue(struct store_tx *tx, struct error *err); /* -EBUSY: too much is queued */
 
 /* True if the state of the instance changed by it. */
 bool manager_note_domain(struct inst_manager *m, const char *name, enum act_domain state);

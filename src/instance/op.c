@@ -14,6 +14,8 @@
 static const char *const op_kinds[OP_KIND_MAX_] = {
 	[OP_CREATE] = "create",
 	[OP_DELETE] = "delete",
+	[OP_ACS_APPLY] = "acs-apply",
+	[OP_ACS_RESTORE] = "acs-restore",
 };
 
 static const char *const op_states[OP_STATE_MAX_] = {
@@ -137,6 +139,12 @@ int op_last(struct store_tx *tx, uint64_t *ret, struct error *err)
 int op_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err)
 {
 	return number(tx, ret, "SELECT count(*) FROM operation WHERE finished = 0", err);
+}
+
+int op_acs_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err)
+{
+	return number(tx, ret, "SELECT coalesce(max(id), 0) FROM operation WHERE finished = 0 AND kind IN ('acs-apply', 'acs-restore')",
+		      err);
 }
 
 int op_run(struct store_tx *tx, uint64_t id, struct error *err)

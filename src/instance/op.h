@@ -9,7 +9,7 @@ struct arena;
 struct error;
 struct store_tx;
 
-enum op_kind { OP_CREATE, OP_DELETE, OP_KIND_MAX_ };
+enum op_kind { OP_CREATE, OP_DELETE, OP_ACS_APPLY, OP_ACS_RESTORE, OP_KIND_MAX_ };
 enum op_state { OP_QUEUED, OP_RUNNING, OP_SUCCEEDED, OP_FAILED, OP_STATE_MAX_ };
 
 const char *op_kind_text(enum op_kind k);
@@ -32,6 +32,7 @@ int op_add(struct store_tx *tx, uint64_t *ret, enum op_kind kind, const char *na
 int op_find(struct store_tx *tx, struct op **ret, uint64_t id, struct arena *arena, struct error *err);
 int op_next(struct store_tx *tx, struct op **ret, struct arena *arena, struct error *err); /* oldest unfinished */
 int op_last(struct store_tx *tx, uint64_t *ret, struct error *err); /* the highest id so far */
+int op_acs_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err); /* one that applies or restores ACS; 0: none */
 int op_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err); /* how many wait or run */
 int op_run(struct store_tx *tx, uint64_t id, struct error *err);
 int op_finish(struct store_tx *tx, const struct op *op, struct error *err);

@@ -4,6 +4,7 @@
 #include "instance/rows.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -108,8 +109,12 @@ static int count(struct store_tx *tx, size_t *ret, const char *sql, const struct
 	return r < 0 ? r : 0;
 }
 
-int rows_instance_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena,
-			struct error *err)
+bool rows_is_holder(const char *name)
+{
+	return strchr(name, ' ');
+}
+
+static int names_of(struct store_tx *tx, const char ***ret, size_t *n, const char *sql, struct arena *arena, struct error *err)
 {
 	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
 	const char **names;
@@ -118,7 +123,7 @@ int rows_instance_names(struct store_tx *tx, const char ***ret, size_t *n, struc
 
 	r = count(tx, &max, "SELECT count(*) FROM instance", NO_ARGS, err);
 	if (r == 0)
-		r = store_query(tx, &q, "SELECT name FROM instance ORDER BY name", NO_ARGS, err);
+		r = store_query(tx, &q, sql, NO_ARGS, err);
 	if (r < 0)
 		return r;
 	names = arena_array(arena, max + 1, sizeof(*names));
@@ -134,6 +139,22 @@ int rows_instance_names(struct store_tx *tx, const char ***ret, size_t *n, struc
 	*ret = names;
 	*n = i;
 	return 0;
+}
+
+int rows_instance_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena,
+			struct error *err)
+{
+	return names_of(tx, ret, n, "SELECT name FROM instance WHERE instr(name, ' ') = 0 ORDER BY name", arena, err);
+}
+
+int rows_all_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena, struct error *err)
+{
+	return names_of(tx, ret, n, "SELECT name FROM instance ORDER BY name", arena, err);
+}
+
+int rows_holder_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena, struct error *err)
+{
+	return names_of(tx, ret, n, "SELECT name FROM instance WHERE instr(name, ' ') > 0 ORDER BY operation DESC", arena, err);
 }
 
 int rows_instance_error(struct store_tx *tx, const char *name, const char *error, struct error *err)

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "instance/hold.h"
 #include "instance/manager.h"
 #include "instance/op.h"
 #include "instance/state.h"
@@ -63,7 +64,7 @@ static int mark_job(struct inst_manager *m, struct store_tx *tx, struct job *j, 
 		r = load_job(m, tx, j, err);
 	if (r == 0)
 		r = op_run(tx, j->op->id, err);
-	if (r == 0 && j->op->kind == OP_CREATE && !j->interrupted)
+	if (r == 0 && (j->op->kind == OP_CREATE || j->op->kind == OP_ACS_APPLY) && !j->interrupted)
 		r = inst_enter(tx, j->in, INST_PROVISIONING, NULL, err);
 	return r;
 }
@@ -85,11 +86,16 @@ static int take_job(struct inst_manager *m, struct job *j, struct error *err)
 	return r < 0 ? r : 1;
 }
 
+static const char *what(const struct job *j)
+{
+	return rows_is_holder(j->in->name) ? "" : "instance ";
+}
+
 static int commit_end(struct inst_manager *m, struct job *j, enum inst_state next, bool drop_devices,
 		      struct error *err)
 {
 	auto_(json_object_put) json_object *steps =
-		json_steps(j->steps.step, j->steps.n, j->op->kind == OP_DELETE);
+		json_steps(j->steps.step, j->steps.n, j->op->kind == OP_DELETE || j->op->kind == OP_ACS_RESTORE);
 	auto_(store_end) struct store_tx *tx = NULL;
 	int r;
 
@@ -128,21 +134,25 @@ static int end_job(struct inst_manager *m, struct job *j, enum inst_state next, 
 	if (why)
 		log_err("%s failed: %s", op_kind_text(j->op->kind), why->text);
 	else
-		log_info("instance %s: %s is done, it is %s", j->in->name, op_kind_text(j->op->kind),
-			 inst_state_text(next));
+		log_info("%s%s: %s is done, it is %s", what(j), j->in->name, op_kind_text(j->op->kind), inst_state_text(next));
 	return 0;
+}
+
+static int check_whole(const struct inst_manager *m, const struct job *j, struct error *why)
+{
+	if (!j->interrupted)
+		return 0;
+	return error_set(why, -ECANCELED, "%s during %s", j->op->id <= m->inherited ? "velad was restarted" : "the store failed",
+			 op_kind_text(j->op->kind));
 }
 
 static int create(struct inst_manager *m, struct job *j, struct error *why)
 {
 	autofree char *xml = NULL;
-	int r;
+	int r = check_whole(m, j, why);
 
-	if (j->interrupted && j->op->id <= m->inherited)
-		return error_set(why, -ECANCELED, "velad was restarted during create");
-	if (j->interrupted)
-		return error_set(why, -ECANCELED, "the store failed during create");
-	r = json_plan_xml(&xml, j->in->plan, why);
+	if (r == 0)
+		r = json_plan_xml(&xml, j->in->plan, why);
 	if (r < 0)
 		return r;
 	j->steps.xml = xml;
@@ -151,21 +161,28 @@ static int create(struct inst_manager *m, struct job *j, struct error *why)
 	return r;
 }
 
+/* Takes back what was begun. */
+static int undo(struct inst_manager *m, struct job *j, const struct error *why, struct error *err)
+{
+	struct error left = ERROR_INIT, all = ERROR_INIT;
+	const char *name = j->in->name;
+	bool clean = steps_revert(&j->steps, &left) == 0;
+
+	if (clean)
+		(void)error_set(&all, why->code, "%s%s: %s; everything was given back", what(j), name, why->text);
+	else
+		(void)error_set(&all, why->code, "%s%s: %.200s; its devices stay held, for what was done could not be "
+				"given back: %.180s", what(j), name, why->text, left.text);
+	return end_job(m, j, INST_FAILED, clean, &all, err);
+}
+
 static int run_create(struct inst_manager *m, struct job *j, struct error *err)
 {
-	struct error why = ERROR_INIT, left = ERROR_INIT, all = ERROR_INIT;
-	const char *name = j->in->name;
-	bool clean;
+	struct error why = ERROR_INIT;
 
 	if (create(m, j, &why) == 0)
 		return end_job(m, j, INST_RUNNING, false, NULL, err);
-	clean = steps_revert(&j->steps, &left) == 0;
-	if (clean)
-		(void)error_set(&all, why.code, "instance %s: %s; everything was given back", name, why.text);
-	else
-		(void)error_set(&all, why.code, "instance %s: %.200s; its devices stay held, for what was done could not be "
-				"given back: %.180s", name, why.text, left.text);
-	return end_job(m, j, INST_FAILED, clean, &all, err);
+	return undo(m, j, &why, err);
 }
 
 static int run_delete(struct inst_manager *m, struct job *j, struct error *err)
@@ -176,6 +193,44 @@ static int run_delete(struct inst_manager *m, struct job *j, struct error *err)
 		return end_job(m, j, INST_DELETED, true, NULL, err);
 	(void)error_set(&all, left.code, "instance %s: %.380s; its devices stay held until it is deleted again",
 			j->in->name, left.text);
+	return end_job(m, j, INST_FAILED, false, &all, err);
+}
+
+/* An interrupted apply whose steps are all done goes on; any other is undone, as a create is. */
+static int apply(struct inst_manager *m, struct job *j, struct error *why)
+{
+	bool done = j->interrupted;
+	int r;
+
+	for (size_t i = 0; i < j->steps.n; i++)
+		done = done && j->steps.step[i].state == STEP_DONE;
+	r = done ? 0 : check_whole(m, j, why);
+	return r < 0 || done ? r : steps_apply(&j->steps, why);
+}
+
+/* Ports that the new holder has, too, stay as they are. */
+static int run_apply(struct inst_manager *m, struct job *j, struct error *err)
+{
+	struct error why = ERROR_INIT, all = ERROR_INIT;
+
+	if (apply(m, j, &why) < 0)
+		return undo(m, j, &why, err);
+	if (hold_drop_others(m, &j->steps, &why) == 0)
+		return end_job(m, j, INST_RUNNING, false, NULL, err);
+	(void)error_set(&all, why.code, "%s: it is applied, but of what was applied before: %.300s", j->in->name, why.text);
+	return end_job(m, j, INST_RUNNING, false, &all, err);
+}
+
+static int run_restore(struct inst_manager *m, struct job *j, struct error *err)
+{
+	struct error left = ERROR_INIT, others = ERROR_INIT, all = ERROR_INIT;
+	int r = hold_drop_others(m, &j->steps, &others);
+
+	if (steps_revert(&j->steps, &left) == 0 && r == 0)
+		return end_job(m, j, INST_DELETED, false, NULL, err);
+	if (r < 0)
+		left = others;
+	(void)error_set(&all, left.code, "%s: %.380s; ports stay held until it is restored again", j->in->name, left.text);
 	return end_job(m, j, INST_FAILED, false, &all, err);
 }
 
@@ -207,6 +262,8 @@ static int run_next(struct inst_manager *m, struct error *err)
 	static int (*const run[OP_KIND_MAX_])(struct inst_manager *m, struct job *j, struct error *err) = {
 		[OP_CREATE] = run_create,
 		[OP_DELETE] = run_delete,
+		[OP_ACS_APPLY] = run_apply,
+		[OP_ACS_RESTORE] = run_restore,
 	};
 	struct job j = { 0 };
 	int r;

@@ -349,6 +349,19 @@ int plan_acs_all(struct plan_acs **ret, const struct topo *t, bool exclusive, st
 	return 0;
 }
 
+int plan_acs_steps(struct plan_acs **ret, const struct topo *t, const struct plan_acs_held *held, size_t n, struct error *err)
+{
+	struct plan_acs_want *want;
+	struct arena arena = { 0 };
+	uint16_t *base = plan_acs_base(t, held, n, &arena);
+	size_t nwant;
+	int r = base ? plan_acs_wants(&want, &nwant, t, &arena) : -ENOMEM;
+
+	r = r < 0 ? error_set(err, r, "no memory for an ACS plan") : plan_acs_make(ret, t, base, want, nwant, err);
+	arena_done(&arena);
+	return r;
+}
+
 struct plan_acs *plan_acs_free(struct plan_acs *p)
 {
 	if (p) {

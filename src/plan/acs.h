@@ -98,6 +98,8 @@ int plan_acs_wants(struct plan_acs_want **ret, size_t *n, const struct topo *t, 
  * are untranslated by design; with `exclusive`, for a host whose devices all go to one tenant, also those of NICs without
  * ATS: redirects are cleared, and all that reaches another without the IOMMU then comes to share one group. */
 int plan_acs_all(struct plan_acs **ret, const struct topo *t, bool exclusive, struct error *err);
+/* The same writes, and one from and to the same word for each port that must stay as it is: what steps hold. */
+int plan_acs_steps(struct plan_acs **ret, const struct topo *t, const struct plan_acs_held *held, size_t n, struct error *err);
 struct plan_acs *plan_acs_free(struct plan_acs *p); /* NULL is fine; returns NULL */
 AUTO_DEFINE(struct plan_acs *, plan_acs_free);
 

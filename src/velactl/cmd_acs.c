@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* velactl acs show and velactl acs plan. */
+/* velactl acs show, plan, apply and restore. */
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include "velactl/doc.h"
 #include "velactl/source.h"
 #include "velactl/table.h"
+#include "velactl/wait.h"
 
 static unsigned long word(const char *text)
 {
@@ -48,7 +49,7 @@ static enum ctl_exit finish(struct ctl *c, int r, json_object *doc, int (*write)
 
 static const struct ctl_column show_columns[] = {
 	{ "FUNCTION", CTL_LEFT }, { "KIND", CTL_LEFT, .drop = 2 }, { "CAP", CTL_LEFT, .drop = 1 }, { "CTL", CTL_LEFT },
-	{ "", CTL_LEFT },
+	{ "", CTL_LEFT }, { "HELD BY", CTL_LEFT, .drop = 3 },
 };
 
 /* Of ports it matters that they have none. What a bridge is that cannot be read is unknown: perhaps a port. */
@@ -59,28 +60,46 @@ static bool is_missed(const char *kind, const char *state)
 	return strcmp(kind, "root-port") == 0 || strcmp(kind, "dsp") == 0;
 }
 
-static bool add_function(struct libscols_table *t, struct arena *a, json_object *node)
+/* "acs apply, vm1: was DT-": of the bits that velad changes, those that the port has. NULL: nobody holds it. */
+static const char *holders(struct arena *a, json_object *held, const char *port, unsigned long cap)
+{
+	for (size_t i = 0; i < ctl_doc_count(held); i++) {
+		json_object *h = json_object_array_get_idx(held, i), *by = ctl_doc_list(h, "by");
+		unsigned long was = word(ctl_doc_text(h, "was"));
+		const char *text = "";
+
+		if (strcmp(ctl_doc_text(h, "port"), port) != 0)
+			continue;
+		for (size_t k = 0; text && k < ctl_doc_count(by); k++)
+			text = arena_printf(a, "%s%s%s", text, k ? ", " : "", json_object_get_string(json_object_array_get_idx(by, k)));
+		return text ? arena_printf(a, "%s: was%s DT%c", text, cap & 2 ? was & 2 ? " TB+" : " TB-" : "", was & 0x40 ? '+' : '-') : NULL;
+	}
+	return NULL;
+}
+
+static bool add_function(struct libscols_table *t, struct arena *a, json_object *node, json_object *held)
 {
 	json_object *acs = ctl_doc_get(node, "acs");
 	const char *state = ctl_doc_text(acs, "state"), *cap = ctl_doc_text(acs, "cap"), *ctl = ctl_doc_text(acs, "ctl");
 	bool present = strcmp(state, "present") == 0;
 	const char *cell[] = { ctl_doc_text(node, "bdf"), ctl_doc_text(node, "kind"), cap, present ? ctl : state,
-			       present ? flags(a, word(cap), word(ctl)) : "" };
+			       present ? flags(a, word(cap), word(ctl)) : "", holders(a, held, ctl_doc_text(node, "bdf"), word(cap)) };
 
 	if (!present && !is_missed(cell[1], state))
 		return true;
 	return ctl_table_row(t, NULL, cell, ARRAY_SIZE(cell));
 }
 
+/* The topology, with the "held" of the ACS plan. */
 static int write_show(struct ctl *c, json_object *topology, struct error *err)
 {
 	auto_(scols_unref_table) struct libscols_table *t = ctl_table_new(show_columns, ARRAY_SIZE(show_columns));
-	json_object *nodes = ctl_doc_list(topology, "nodes");
+	json_object *nodes = ctl_doc_list(topology, "nodes"), *held = ctl_doc_list(topology, "held");
 	struct arena a = { 0 };
 	bool ok = t;
 
 	for (size_t i = 0; ok && i < ctl_doc_count(nodes); i++)
-		ok = add_function(t, &a, json_object_array_get_idx(nodes, i));
+		ok = add_function(t, &a, json_object_array_get_idx(nodes, i), held);
 	if (ok)
 		ctl_table_print(&c->out, t, show_columns, ARRAY_SIZE(show_columns));
 	arena_done(&a);
@@ -94,12 +113,18 @@ static int write_show(struct ctl *c, json_object *topology, struct error *err)
 
 enum ctl_exit ctl_acs_show(struct ctl *c, char const *const *arg, size_t n)
 {
-	auto_(json_object_put) json_object *doc = NULL;
+	auto_(json_object_put) json_object *doc = NULL, *plan = NULL;
 	struct error err = ERROR_INIT;
+	json_object *held = NULL;
 	int r;
 
 	(void)arg, (void)n; /* it takes none */
 	r = ctl_source_topology(&doc, c, &err);
+	if (r == 0)
+		r = ctl_source_acs(&plan, c, &err);
+	if (r == 0 && json_object_object_get_ex(plan, "held", &held) && !c->args.json &&
+	    json_object_object_add(doc, "held", json_object_get(held)) < 0)
+		r = error_set(&err, -ENOMEM, "no memory for the table");
 	return finish(c, r, doc, write_show, &err);
 }
 
@@ -274,4 +299,69 @@ enum ctl_exit ctl_acs_plan(struct ctl *c, char const *const *arg, size_t n)
 	(void)arg, (void)n; /* it takes none */
 	r = ctl_source_acs(&doc, c, &err);
 	return finish(c, r, doc, c->args.grub ? write_grub : write_plan, &err);
+}
+
+/* ---- apply and restore ---------------------------------------------------------------------------------- */
+
+static int write_apply(struct ctl *c, json_object *plan, struct error *err)
+{
+	json_object *writes = ctl_doc_list(plan, "writes");
+
+	if (!ctl_doc_count(writes))
+		sbuf_add(&c->out.text, "nothing to write\n");
+	else if (!write_writes(&c->out, writes))
+		return error_set(err, -ENOMEM, "no memory for the table");
+	return 0;
+}
+
+static const struct ctl_column restore_columns[] = {
+	{ "PORT", CTL_LEFT }, { "FROM", CTL_LEFT }, { "TO", CTL_LEFT },
+};
+
+static int write_restore(struct ctl *c, json_object *plan, struct error *err)
+{
+	auto_(scols_unref_table) struct libscols_table *t = ctl_table_new(restore_columns, ARRAY_SIZE(restore_columns));
+	json_object *held = ctl_doc_list(plan, "held");
+	bool ok = t;
+	size_t n = 0;
+
+	for (size_t i = 0; ok && i < ctl_doc_count(held); i++) {
+		json_object *h = json_object_array_get_idx(held, i);
+		const char *cell[] = { ctl_doc_text(h, "port"), ctl_doc_text(h, "now"), ctl_doc_text(h, "restored") };
+
+		if (!*cell[2])
+			continue;
+		n++;
+		ok = ctl_table_row(t, NULL, cell, ARRAY_SIZE(cell));
+	}
+	if (!ok)
+		return error_set(err, -ENOMEM, "no memory for the table");
+	if (n)
+		ctl_table_print(&c->out, t, restore_columns, ARRAY_SIZE(restore_columns));
+	else
+		sbuf_add(&c->out.text, "nothing to write\n");
+	return 0;
+}
+
+static enum ctl_exit change(struct ctl *c, const char *path, int (*write)(struct ctl *, json_object *, struct error *))
+{
+	auto_(json_object_put) json_object *doc = NULL;
+	struct error err = ERROR_INIT;
+	int r = c->args.dry_run ? ctl_source_acs(&doc, c, &err) : ctl_remote(&doc, c, "POST", path, NULL, &err);
+
+	if (r < 0 || c->args.dry_run)
+		return finish(c, r, doc, write, &err);
+	return ctl_accepted(c, doc);
+}
+
+enum ctl_exit ctl_acs_apply(struct ctl *c, char const *const *arg, size_t n)
+{
+	(void)arg, (void)n; /* it takes none */
+	return change(c, "/v1/acs/apply", write_apply);
+}
+
+enum ctl_exit ctl_acs_restore(struct ctl *c, char const *const *arg, size_t n)
+{
+	(void)arg, (void)n; /* it takes none */
+	return change(c, "/v1/acs/restore", write_restore);
 }

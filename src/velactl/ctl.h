@@ -52,6 +52,8 @@ enum ctl_exit ctl_topo(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_path(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_routes(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_acs_show(struct ctl *c, char const *const *arg, size_t n);
+enum ctl_exit ctl_acs_apply(struct ctl *c, char const *const *arg, size_t n);
+enum ctl_exit ctl_acs_restore(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_acs_plan(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_nccl(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_doctor(struct ctl *c, char const *const *arg, size_t n);

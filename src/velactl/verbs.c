@@ -17,6 +17,8 @@ const struct ctl_verb ctl_verbs[] = {
 	{ "acs show", "", CTL_READ, 0, 0, ctl_acs_show, "the ACS bits of every port" },
 	{ "acs plan", "[--exclusive] [--grub]", CTL_READ | CTL_ACS, 0, 0, ctl_acs_plan,
 	  "the fewest ACS writes that make GPUDirect RDMA direct" },
+	{ "acs apply", "[--dry-run]", CTL_DRY | CTL_START | CTL_WAIT, 0, 0, ctl_acs_apply, "write the ACS plan, and keep it so" },
+	{ "acs restore", "[--dry-run]", CTL_DRY | CTL_START | CTL_WAIT, 0, 0, ctl_acs_restore, "give back what acs apply wrote" },
 	{ "doctor", "[--all] [--explain ID]", CTL_READ | CTL_DOCTOR, 0, 1, ctl_doctor, "what is wrong with this host, and the fix" },
 	{ "plan", "[NAME] [FLAGS | --file FILE] [--lease SEC] [--xml | --nccl]", CTL_READ | CTL_PLAN | CTL_REQUEST, 0, 1, ctl_plan,
 	  "what a guest would get, and every step to it; changes nothing" },

@@ -59,7 +59,7 @@ static void tell_if_new(struct ctl_progress *p, struct ctl_out *out, json_object
 void ctl_progress_write(struct ctl_progress *p, struct ctl_out *out, json_object *op)
 {
 	json_object *steps = ctl_doc_list(op, "steps");
-	bool deleting = strcmp(ctl_doc_text(op, "kind"), "delete") == 0;
+	bool deleting = strcmp(ctl_doc_text(op, "kind"), "delete") == 0 || strcmp(ctl_doc_text(op, "kind"), "acs-restore") == 0;
 	size_t n = ctl_doc_count(steps);
 
 	n = n < CTL_STEPS_MAX ? n : CTL_STEPS_MAX;
@@ -84,12 +84,12 @@ static bool finished(json_object *op)
 int ctl_op_result(json_object *op, struct error *err)
 {
 	json_object *error = ctl_doc_get(op, "error");
-	const char *detail = ctl_doc_text(error, "detail");
+	const char *detail = ctl_doc_text(error, "detail"), *in = ctl_doc_text(op, "instance");
 
 	if (strcmp(ctl_doc_text(op, "state"), "succeeded") == 0)
 		return 0;
-	return error_set(err, ctl_exit_errno(ctl_doc_text(error, "code")), "%s of %s failed (operation %" PRId64 "): %s",
-			 ctl_doc_text(op, "kind"), ctl_doc_text(op, "instance"), ctl_doc_int(op, "id", 0),
+	return error_set(err, ctl_exit_errno(ctl_doc_text(error, "code")), "%s%s%s failed (operation %" PRId64 "): %s",
+			 ctl_doc_text(op, "kind"), *in ? " of " : "", in, ctl_doc_int(op, "id", 0),
 			 *detail ? detail : "velad does not say why");
 }
 
@@ -154,7 +154,7 @@ enum ctl_exit ctl_wait(struct ctl *c, uint64_t id)
 	}
 	if (ctl_op_result(op, &err) < 0)
 		return ctl_fail(c, &err);
-	if (!c->args.json) {
+	if (!c->args.json && *ctl_doc_text(op, "instance")) {
 		ctl_out_safe(&c->out, ctl_doc_text(op, "instance"));
 		sbuf_addf(&c->out.text, " is %s\n", strcmp(ctl_doc_text(op, "kind"), "create") == 0 ? "running" : "deleted");
 	}

@@ -15,11 +15,11 @@
 #include "guest/guest.h"
 #include "host/inventory.h"
 #include "instance/instance.h"
-#include "plan/acs.h"
 #include "plan/plan.h"
 #include "plan/routes.h"
 #include "topo/path.h"
 #include "topo/topo.h"
+#include "velad/acs.h"
 #include "velad/current.h"
 #include "velad/manager.h"
 #include "velad/plans.h"
@@ -137,28 +137,6 @@ static int get_route(void *self, const struct api_request *req, struct api_respo
 	return get_between(self, req, res, plan_route_json, err);
 }
 
-static int acs_plan(struct manager *m, struct api_response *res, bool exclusive, struct error *err)
-{
-	auto_(plan_acs_free) struct plan_acs *plan = NULL;
-	int r = current_catch_up(m->now, CURRENT_CONTROLS, err);
-
-	if (r == 0)
-		r = plan_acs_all(&plan, current_topo(m->now), exclusive, err);
-	return r < 0 ? r : answer(res, plan_acs_json(plan, NULL), err);
-}
-
-static int get_acs(void *self, const struct api_request *req, struct api_response *res, struct error *err)
-{
-	(void)req;
-	return acs_plan(self, res, false, err);
-}
-
-static int get_acs_exclusive(void *self, const struct api_request *req, struct api_response *res, struct error *err)
-{
-	(void)req;
-	return acs_plan(self, res, true, err);
-}
-
 static int get_checks(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	auto_(check_report_free) struct check_report *report = NULL;
@@ -196,7 +174,7 @@ static int refuse(const struct plan *plan, struct api_response *res, struct erro
 			 last ? last->observed : "no bundle", last ? last->needed : "a smaller request");
 }
 
-static int answer_operation(struct manager *m, struct api_response *res, uint64_t op, struct error *err)
+int methods_operation(struct manager *m, struct api_response *res, uint64_t op, struct error *err)
 {
 	res->status = 202;
 	(void)snprintf(res->location, sizeof(res->location), "/v1/operations/%llu", (unsigned long long)op);
@@ -254,7 +232,7 @@ static int create(struct manager *m, const struct plan_request *request, struct 
 		r = inst_create(m->instances, &op, request, plan, uuid, err);
 	if (r == 0 && lease)
 		plans_used(m, lease, bundle);
-	return r < 0 ? r : answer_operation(m, res, op, err);
+	return r < 0 ? r : methods_operation(m, res, op, err);
 }
 
 static int post_instances(void *self, const struct api_request *req, struct api_response *res, struct error *err)
@@ -302,7 +280,7 @@ static int delete_instance(void *self, const struct api_request *req, struct api
 	uint64_t op;
 	int r = inst_delete(m->instances, &op, req->param, err);
 
-	return r < 0 ? r : answer_operation(m, res, op, err);
+	return r < 0 ? r : methods_operation(m, res, op, err);
 }
 
 static int get_operation(void *self, const struct api_request *req, struct api_response *res, struct error *err)
@@ -322,9 +300,11 @@ const struct api_route velad_routes[] = {
 	{ "GET", "/v1/topology/paths/{functions}", get_path },
 	{ "GET", "/v1/routes", get_routes },
 	{ "GET", "/v1/routes/{functions}", get_route },
-	{ "GET", "/v1/acs", get_acs },
+	{ "GET", "/v1/acs", acs_get },
+	{ "POST", "/v1/acs/apply", acs_post_apply },
+	{ "POST", "/v1/acs/restore", acs_post_restore },
 	{ "GET", "/v1/checks", get_checks },
-	{ "GET", "/v1/acs/exclusive", get_acs_exclusive },
+	{ "GET", "/v1/acs/exclusive", acs_get_exclusive },
 	{ "GET", "/v1/changes/{since}", get_changes },
 	{ "POST", "/v1/plans", plans_post },
 	{ "GET", "/v1/plans", plans_list },
