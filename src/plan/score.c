@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/strtab.h"
-#include "plan/solve.h"
+#include "plan/search.h"
 
 static const char *const names[SCORE_TERMS] = {
 	[SCORE_PATH] = "worst GPU-NIC path",
@@ -109,7 +109,7 @@ static int add_partitions(struct table *t)
 
 	for (size_t i = 0; i < t->h->npartitions && r == 0; i++) {
 		uint64_t set = t->h->partition[i];
-		bool close = (uint32_t)__builtin_popcountll(set) == t->size;
+		bool close = count(set) == t->size;
 
 		for (uint64_t left = close ? set : 0; left && close; left &= left - 1)
 			close = !(set & ~t->close[__builtin_ctzll(left)]);
@@ -122,7 +122,7 @@ static int add_partitions(struct table *t)
 static bool has_group(const struct table *t)
 {
 	for (uint32_t g = 0; g < t->h->ngpus; g++)
-		if ((uint32_t)__builtin_popcountll(t->close[g]) >= t->size)
+		if (count(t->close[g]) >= t->size)
 			return true;
 	return false;
 }
@@ -134,7 +134,7 @@ static void fill_groups(struct table *t)
 		uint32_t in = m & (uint32_t)group;
 		bool good = t->good & (m & -m);
 
-		t->cap[m] = (uint8_t)(t->cap[m & ~(uint32_t)group] + (good ? (uint32_t)__builtin_popcount(in) / t->size : 0));
+		t->cap[m] = (uint8_t)(t->cap[m & ~(uint32_t)group] + (good ? count(in) / t->size : 0));
 	}
 }
 
@@ -160,7 +160,7 @@ static void fill_sets(struct table *t)
 		t->first[g] = at;
 	}
 	for (uint32_t m = 1; m < 1u << t->h->ngpus; m++) {
-		uint32_t n = (uint32_t)__builtin_popcount(m);
+		uint32_t n = count(m);
 		uint8_t most = 0;
 
 		for (uint32_t left = m; left; left &= left - 1)
@@ -258,7 +258,7 @@ void solve_host_done(struct solve_host *h)
 
 uint32_t solve_leftover(const struct solve_host *h, uint64_t free)
 {
-	uint32_t n = (uint32_t)__builtin_popcountll(free), sum = 0;
+	uint32_t n = count(free), sum = 0;
 
 	for (size_t i = 0; i < h->nshapes && h->cap[i]; i++)
 		sum += h->shape[i].weight * (n - h->shape[i].size * h->cap[i][free]);
