@@ -107,6 +107,8 @@ travels "the VF's ATS off: by the root complex" "85:10.2 ECAP_ATS+6.w=0000" "$(b
 travels "no Relaxed Ordering: the GPUs' answers are redirected" "85:00.0 CAP_EXP+8.w=0000:0010" \
 	"read ok redirected cr 82:00.0; read ok redirected cr 82:01.0; write ok direct dt 82:02.0" "85:00.0 CAP_EXP+8.w=0010:0010"
 travels "no redirect, no DT: direct" "82:02.0 ECAP_ACS+6.w=0011" "$(both_ways ok direct plain 82:02.0)" "82:02.0 ECAP_ACS+6.w=001d"
+travels "no Upstream Forwarding at the root port: what is redirected is refused there, and does not arrive" \
+	"80:00.0 ECAP_ACS+6.w=000d" "$(both_ways bad blocked no-uf 80:00.0)" "80:00.0 ECAP_ACS+6.w=001d"
 is "as at first: redirected" "$(both_ways ok redirected rr 82:02.0)" "$(guest_routes "$console" "$(both_ways ok redirected rr 82:02.0)")"
 passes "the guest ends" l1 'virsh shutdown smoke'
 

@@ -47,16 +47,26 @@ is "velad awake: direct again" "$direct" "$(guest_routes "$console" "$direct")"
 is "the guest has a finding, and runs" "running acs.lost $port" \
 	"$(l1 'sleep 1; velactl -o json show one | jq -r "[.state, .findings[].rule, .findings[].device] | join(\" \")"')"
 matches "the journal has port and guest" "instance one: ACS control of port $port was 0x1d" "$(l1 'journalctl -u velad --no-pager')"
+seen=$(l1 -t 120 "
+	now() { echo \$((\${EPOCHREALTIME/./} / 1000)); }
+	for round in 1 2 3 4 5; do
+		sleep 0.\$round; setpci -s $port ECAP_ACS+6.w=001d; begin=\$(now)
+		until [ \$(setpci -s $port ECAP_ACS+6.w) = 005d ] || [ \$((\$(now) - begin)) -gt 20000 ]; do :; done
+		echo \$((\$(now) - begin))
+	done")
+passes "each time within a second, and what emulation takes (2 s here): after $(xargs <<<"$seen") ms" \
+	test "$(sort -n <<<"$seen" | tail -n 1)" -le 2000
+
 # A secondary bus reset at the root port resets the switch below. Then everything gets its registers back, by the script in
 # place of the kernel, which has no such call in sysfs before 6.13: what it saves of ports is the first 256 bytes, and ACS
-# comes back as it sets it by default (pci_restore_state). The time is from there to DT again.
-seen=$(l1 -t 120 '
+# comes back as it sets it by default (pci_restore_state). velad sleeps meanwhile: the kernel would let nobody in between.
+is "a bus reset above the switch takes the port's ACS control" 0000 "$(l1 -t 120 '
 	cd /sys/bus/pci/devices/0000:80:00.0 && mkdir /tmp/saved
 	below=$(find . -mindepth 2 -name config -printf "%d %h\n" | sort -n | cut -d " " -f 2)
-	now() { echo $((${EPOCHREALTIME/./} / 1000)); }
 	for d in $below; do
 		case ${d##*/} in 0000:8[12]:*) head -c 256 $d/config;; *) cat $d/config;; esac >/tmp/saved/${d##*/}
 	done
+	systemctl kill --signal=STOP velad
 	setpci -s 80:00.0 BRIDGE_CONTROL=0040:0040; sleep 0.01; setpci -s 80:00.0 BRIDGE_CONTROL=0000:0040; sleep 0.1
 	for d in $below; do
 		case ${d##*/} in
@@ -65,14 +75,12 @@ seen=$(l1 -t 120 '
 		esac
 		cat /tmp/saved/${d##*/} >$d/config
 	done
-	lost=$(setpci -s 82:02.0 ECAP_ACS+6.w)
-	setpci -s 82:00.0 ECAP_ACS+6.w=001d; setpci -s 82:01.0 ECAP_ACS+6.w=001d; setpci -s 82:03.0 ECAP_ACS+6.w=001d
-	setpci -s 82:02.0 ECAP_ACS+6.w=001d; begin=$(now)
-	until [ "$(setpci -s 82:02.0 ECAP_ACS+6.w)" = 005d ] || [ $(($(now) - begin)) -gt 20000 ]; do :; done
-	echo $lost $(($(now) - begin))')
-read -r lost ms <<<"$seen"
-is "a bus reset above the switch takes the port's ACS control" 0000 "$lost"
-passes "velad sets Direct Translated P2P again within a second (and what emulation takes): after $ms ms" test "$ms" -le 3000
+	setpci -s 82:02.0 ECAP_ACS+6.w
+	for d in 82:00.0 82:01.0 82:02.0 82:03.0; do setpci -s $d ECAP_ACS+6.w=001d; done')"
+is "the guest: redirected" "$redirected" "$(guest_routes "$console" "$redirected")"
+l1 'systemctl kill --signal=CONT velad'
+is "velad sets Direct Translated P2P again" 005d "$(l1 -t 60 "
+	for _ in \$(seq 20); do w=\$(setpci -s $port ECAP_ACS+6.w); [ \$w = 001d ] || break; sleep 0.1; done; echo \$w")"
 is "the guest, whose devices went through it: direct" "$direct" "$(guest_routes "$console" "$direct")"
 l1 "systemctl stop velad; setpci -s $port ECAP_ACS+6.w=001d; systemctl start velad; velactl list >/dev/null"
 is "and when velad starts" 005d "$(l1 -t 60 "

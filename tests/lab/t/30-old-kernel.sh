@@ -60,6 +60,11 @@ is "it is refused: exit status 5" 5 $?
 matches "by name" "$gpu.*IOMMU group $group also has $nic" "$seen"
 is "the host is as before" "$before" "$(host_state)"
 
+seen=$(l1 -t 120 'velactl -o json doctor')
+is "doctor fails" 100 $?
+is "doctor names the function and its driver" "$gpu IOMMU group $group also has $nic (other), which driver e1000 has" \
+	"$(jq -r '.checks[] | select(.id == "group.not-viable" and .result == "fail") | .component + " " + .observed' <<<"$seen")"
+
 # ---- an ordinary user --------------------------------------------------------------------------------------------
 
 seen=$(l1 'runuser -u nobody -- velactl --root / -o json routes | jq -r ".routes[].verdict" | sort | uniq -c')

@@ -87,14 +87,17 @@ for n in json.load(sys.stdin)["nodes"]:
 	diff "$logs/lab.nodes" "$logs/$(basename "$(dirname "$1")").nodes"
 }
 
-# What velad may change and has to give back: drivers, overrides, VF counts and settings, ACS and ATS control.
+# What velad may change and has to give back: drivers, overrides, VF counts and settings, ACS and ATS control, of device
+# control Relaxed Ordering, sizes and tags, and whether the function may sleep.
 host_state() {
 	# shellcheck disable=SC2016 # a script for the emulated host
 	l1 'cd /sys/bus/pci/devices
 	for d in *; do
 		driver=$(readlink $d/driver)
 		echo "$d driver=${driver##*/} override=$(cat $d/driver_override) vfs=$(cat $d/sriov_numvfs 2>/dev/null)" \
-			"acs=$(setpci -s $d ECAP_ACS+6.w 2>/dev/null) ats=$(setpci -s $d ECAP_ATS+6.w 2>/dev/null)"
+			"acs=$(setpci -s $d ECAP_ACS+6.w 2>/dev/null) ats=$(setpci -s $d ECAP_ATS+6.w 2>/dev/null)" \
+			"devctl=$((0x0$(setpci -s $d CAP_EXP+8.w 2>/dev/null) & 0x71f0)) power=$(cat $d/power/control)" \
+			"d3cold=$(cat $d/d3cold_allowed 2>/dev/null)"
 	done
 	ip -o link show | grep -o "vf [0-9].*"; true'
 }
