@@ -47,6 +47,9 @@ is "drivers while it runs; ATS on for GPUs and VF" "vfio-pci 8000 vfio-pci 8000 
 		driver=$(readlink /sys/bus/pci/devices/0000:$d/driver)
 		echo "${driver##*/} $(setpci -s $d ECAP_ATS+6.w)"
 	done' | xargs)"
+seen_ats='velactl -o json show train | jq -r "[.bundle.gpus[].ats, .bundle.vfs[].ats, .findings[].rule] | join(\" \")"'
+is "velad has seen ATS on, too" "on on on" "$(l1 -t 60 "
+	for _ in \$(seq 20); do s=\$($seen_ats); [ \"\$s\" = 'on on on' ] && break; sleep 0.5; done; echo \"\$s\"")"
 matches "topo says who uses a GPU" '0000:83:00.0.*train' "$(l1 'COLUMNS=160 velactl topo')"
 
 wait_report "$console" 240

@@ -16,7 +16,6 @@ groups() { l1 'cd /sys/bus/pci/devices; for d in *; do g=$(readlink $d/iommu_gro
 words() { l1 'for d in /sys/bus/pci/devices/*; do d=${d##*/}; w=$(setpci -s $d ECAP_ACS+6.w 2>/dev/null); [ -z "$w" ] || echo "$d $w"; done'; }
 state() { l1 "velactl -o json show $1 | jq -r .state"; }
 
-l1 'printf "[daemon]\nkeep_seconds = 1\n" >/etc/velad/velad.conf.d/keep.conf; systemctl restart velad'
 before=$(host_state)
 words_before=$(words)
 groups_before=$(groups)
@@ -102,6 +101,5 @@ is "the second still has it" "005d running" "$(l1 "setpci -s $port ECAP_ACS+6.w"
 passes "delete the second" l1 -t 120 'velactl delete two'
 is "drivers, overrides, VFs, ACS registers are as before" "$before" "$(host_state)"
 
-l1 'rm /etc/velad/velad.conf.d/keep.conf; systemctl restart velad'
 l1 'journalctl -u velad --no-pager -o short-monotonic' >"$logs/velad.journal"
 finish

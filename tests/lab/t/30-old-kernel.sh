@@ -37,6 +37,8 @@ is "gdr preferred: it starts" 0 $?
 is "the instance says so" "ats.identity" "$(l1 'velactl -o json show old | jq -r ".notes[].rule"')"
 is "ATS of GPU and VF while it runs" "8000 0000" "$(l1 'setpci -s 83:00.0 ECAP_ATS+6.w; setpci -s 85:10.0 ECAP_ATS+6.w' | xargs)"
 wait_report "$console" 240
+is "velad has seen that: a finding, and it runs" "running on off ats.off" \
+	"$(l1 'velactl -o json show old | jq -r "[.state, .bundle.gpus[].ats, .bundle.vfs[].ats, .findings[].rule] | join(\" \")"')"
 redirected=$(both_ways ok redirected root 80:00.0)
 is "and so it is: the VF's copies go by the root complex, right but slow" "$redirected" "$(guest_routes "$console" "$redirected")"
 passes "delete" l1 -t 120 'velactl delete old'

@@ -22,7 +22,8 @@ is "ATS of GPU, PF and VF while it runs" "8000 8000 8000" \
 wait_report "$console" 240
 direct=$(both_ways ok direct dt 82:02.0)
 is "the guest: direct" "$direct" "$(guest_routes "$console" "$direct")"
-is "velad has nothing against it" "running" "$(l1 'velactl -o json show nopt | jq -r "[.state, .findings[].rule] | join(\" \")"')"
+is "velad has seen that: ATS on, no findings" "running on on" \
+	"$(l1 'velactl -o json show nopt | jq -r "[.state, .bundle.gpus[].ats, .bundle.vfs[].ats, .findings[].rule] | join(\" \")"')"
 passes "delete" l1 -t 120 'velactl delete nopt'
 is "the host is as before" "$before" "$(host_state)"
 l1 'journalctl -u velad --no-pager -o short-monotonic' >"$logs/velad.journal"
