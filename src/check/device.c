@@ -97,7 +97,7 @@ static void bar_qemu(struct check_run *run)
 	if (!gib)
 		return;
 	if (!v)
-		check_unknown(run, BDF_NONE, "qemu-system-x86_64 --version; velad itself asks libvirt", "a BAR of %llu GiB, and which QEMU is unknown", gib);
+		check_unknown(run, BDF_NONE, "qemu-system-x86_64 --version, or virsh version", "a BAR of %llu GiB, and which QEMU is unknown", gib);
 	else if (v < QEMU_BAR)
 		(void)check_fail(run, BDF_NONE, "a BAR of %llu GiB, and QEMU %u.%u.%u", gib, v / 1000000, v / 1000 % 1000, v % 1000);
 	else

@@ -107,7 +107,7 @@ void ctl_usage(struct ctl_out *out)
 	}
 	sbuf_add(&out->text, "\noptions of all verbs:\n");
 	ctl_args_help(&out->text, CTL_GLOBAL);
-	sbuf_add(&out->text, "\ntopo, path, show BDF, plan, host, watch and dump:\n");
+	sbuf_add(&out->text, "\ntopo, path, routes, acs, doctor, show BDF, plan, host, watch and dump:\n");
 	ctl_args_help(&out->text, CTL_READ);
 	sbuf_add(&out->text, "\nvelactl help VERB has its other options; velactl(1) examples and exit statuses.\n");
 }

@@ -346,8 +346,9 @@ struct row {
 	enum check_result result;
 	const char *component, *says;  /* what observed or fix have in them; "": whatever */
 	void (*change)(struct inventory *);
-	const char *option; /* instead of CMDLINE */
+	const char *option; /* instead of CMDLINE, or of `from` in the host's text */
 	unsigned    qemu;
+	const char *from;
 };
 
 #define FAIL	CHECK_FAIL
@@ -491,9 +492,11 @@ static const struct row rows[] = {
 	{ "vfio.missing", "xe9680", PASS, "host", "velad loads it" },
 	{ "vfio.missing", "snc4", PASS, "host", "it is loaded" },
 	{ "vfio.missing", "xe9680", FAIL, "host", "linux-modules-extra", no_module },
+	{ "vfio.missing", "xe9680", FAIL, "host", "has no module vfio-pci", NULL, "vfio/pci/mlx5-vfio-pci.ko", 0, "vfio/pci/vfio-pci.ko" },
 	{ "vfio.missing", "xe9680", UNKNOWN, "host", "modprobe -n", module_unknown },
 	{ "iommu.intremap", "xe9680", PASS, "host", "" },
 	{ "iommu.intremap", "xe9680", FAIL, "host", "x2APIC", not_remapped },
+	{ "iommu.intremap", "xe9680", FAIL, "host", "x2APIC", NULL, "\tIO-APIC", 0, "\tIR-IO-APIC" },
 	{ "iommu.intremap", "xe9680", UNKNOWN, "host", "IR-IO-APIC", remapping_unknown },
 	{ "iommu.intremap", "gb200-oci-4gpu", NA, "host", "" },
 	{ "vfio.peer-mapping", "xe9680", PASS, "host", "type1", with_type1 },
@@ -516,7 +519,7 @@ static const struct row rows[] = {
 
 static struct host host_of_row(const struct row *r)
 {
-	return host_of(host_topo(r->host, r->option ? CMDLINE : NULL, r->option, r->change), r->qemu);
+	return host_of(host_topo(r->host, !r->option ? NULL : r->from ? r->from : CMDLINE, r->option, r->change), r->qemu);
 }
 
 static void rules_say_what_is_so(void **state)
