@@ -48,7 +48,7 @@ static void no_dt(struct check_run *run)
 		if (p->state == PLAN_ACS_IMPOSSIBLE && turned)
 			(void)check_fail(run, p->port, "ACSCap 0x%02x has no Direct Translated P2P, so %s does not reach GPU %s directly",
 					 function_of(run, p->port)->facts->cap.acs.cap, bdf_text(nic, p->nic), bdf_text(gpu, p->gpu));
-		else if (p->state != PLAN_ACS_UNKNOWN)
+		else if (p->state != PLAN_ACS_UNKNOWN && p->state != PLAN_ACS_BOOT)
 			check_pass(run, "%s and GPU %s: %s", bdf_text(nic, p->nic), bdf_text(gpu, p->gpu), plan_acs_state_text(p->state));
 	}
 }
@@ -66,7 +66,8 @@ static void gdr_direct(struct check_run *run)
 		if (p->state == PLAN_ACS_UNKNOWN)
 			check_unknown(run, p->nic, *p->fix ? p->fix : "velactl routes --explain says where it is not known",
 				      "whether it reaches GPU %s directly is unknown: %s", gpu, p->why);
-		else if (p->state == PLAN_ACS_IMPOSSIBLE && p->rule != TOPO_RULE_RR && p->rule != TOPO_RULE_NO_P2P)
+		else if (p->state == PLAN_ACS_BOOT || /* a data-direct function's ports are not set up */
+			 (p->state == PLAN_ACS_IMPOSSIBLE && p->rule != TOPO_RULE_RR && p->rule != TOPO_RULE_NO_P2P))
 			check_fix(run, check_fail(run, p->nic, "it does not reach GPU %s directly: %s", gpu, p->why), "%s",
 				  *p->fix ? p->fix : run->rule->fix);
 		else if (p->state != PLAN_ACS_IMPOSSIBLE) /* by what turns it away: ats.absent and acs.no-dt say so */
