@@ -20,7 +20,7 @@ _velactl()
 	esac
 	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
 		case $word in
-		topo | path | routes | acs | doctor | plan | leases | release | create | list | show | nccl-topology | delete | op | host | watch | dump | help) verb=$word; break ;;
+		topo | path | routes | acs | doctor | plan | capacity | leases | release | create | list | show | nccl-topology | delete | op | host | watch | dump | help) verb=$word; break ;;
 		esac
 	done
 	if [[ $cur == -* ]]; then
@@ -32,7 +32,7 @@ _velactl()
 		return
 	fi
 	case $verb in
-	'' | help) word='topo path routes acs doctor plan leases release create list show nccl-topology delete op host watch dump help' ;;
+	'' | help) word='topo path routes acs doctor plan capacity leases release create list show nccl-topology delete op host watch dump help' ;;
 	op) word='show wait' ;;
 	acs) word='show plan apply restore' ;;
 	release) word=$(velactl leases 2>/dev/null | awk 'NR > 1 && $1 ~ /^[0-9a-f]{16}$/ { print $1 }') ;;

@@ -172,13 +172,17 @@ static inline struct plan_request test_request(const char *json)
 	return r;
 }
 
+/* NVSwitches are not shared out, whatever the host says: most tests are about other things */
+#define TEST_POLICY                                                      \
+	{ .vfs_per_pf = 8, .memory_reserve = 512u << 20, .link_percent = 50, \
+	  .shape = { { 1, 80 }, { 2, 5 }, { 4, 4 }, { 8, 11 } }, .nshapes = 4, .boards = { .shared = -1 } }
+
 static inline struct plan *test_plan_held(const struct topo *t, const char *json, const struct plan_taken *taken, size_t n,
 					  const struct plan_acs_held *held, size_t nheld)
 {
 	struct plan_request req = test_request(json);
 	struct plan_input in = { .topo = t, .request = &req, .taken = taken, .ntaken = n, .held = held, .nheld = nheld,
-				 .policy = { .vfs_per_pf = 8, .memory_reserve = 512u << 20, .link_percent = 50,
-					     .shape = { { 1, 80 }, { 2, 5 }, { 4, 4 }, { 8, 11 } }, .nshapes = 4 } };
+				 .policy = TEST_POLICY };
 	struct error err = ERROR_INIT;
 	struct plan *p = NULL;
 

@@ -115,8 +115,8 @@ static int add_line(struct plan_boards *bs, const char *key, const char *text, s
 	if (strcmp(key, "board") == 0) { /* empty: forget those so far */
 		bs->n = 0;
 	} else if (strcmp(key, "shared") == 0) {
-		bs->shared = strcmp(text, "yes") == 0 ? 1 : strcmp(text, "no") == 0 ? 0 : -1;
-		if (bs->shared < 0 && strcmp(text, "auto") != 0)
+		bs->shared = strcmp(text, "yes") == 0 ? 1 : strcmp(text, "no") == 0 ? -1 : 0;
+		if (!bs->shared && strcmp(text, "auto") != 0)
 			return error_set(err, -EINVAL, "\"%.40s\" is none of yes, no, auto", text);
 	} else if (strcmp(key, "module") == 0) {
 		bs->nmodules = *text ? bs->nmodules : 0;
@@ -130,7 +130,7 @@ static int add_line(struct plan_boards *bs, const char *key, const char *text, s
 
 int plan_boards_load(struct plan_boards *ret, const struct conf *conf, struct error *err)
 {
-	struct plan_boards bs = { .shared = -1 };
+	struct plan_boards bs = { 0 };
 
 	for (size_t i = 0; i < conf->npartitions; i++) {
 		const struct conf_line *l = &conf->partition[i];

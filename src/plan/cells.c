@@ -86,6 +86,27 @@ static uint64_t share(const struct solve_split *s, uint64_t *more, uint32_t i, u
 	return s->all / n + one;
 }
 
+uint64_t place_node_memory(const struct place *p, int node)
+{
+	const struct host_node *n = host_node_find(topo_inventory(p->in->topo), node);
+
+	return n ? free_memory(p, n) * unit(p) : 0;
+}
+
+uint64_t place_cell_memory(const struct place *p, uint64_t nodes, int node)
+{
+	uint32_t n = (uint32_t)__builtin_popcountll(nodes);
+	uint64_t more = n ? p->want.memory.all % n : 0;
+
+	for (; nodes; nodes &= nodes - 1) {
+		uint64_t units = share(&p->want.memory, &more, (uint32_t)__builtin_ctzll(nodes), n);
+
+		if (p->node[__builtin_ctzll(nodes)] == node)
+			return units * unit(p);
+	}
+	return 0;
+}
+
 int place_cells(struct place *p, uint64_t nodes)
 {
 	struct plan *plan = p->plan;

@@ -166,8 +166,8 @@ static bool has_switches(const struct topo *t)
 
 static enum plan_fabric mode_of(const struct host_fabric *f, const struct plan_boards *b)
 {
-	if (b && b->shared >= 0)
-		return b->shared ? PLAN_FABRIC_SHARED : PLAN_FABRIC_NONE;
+	if (b && b->shared)
+		return b->shared > 0 ? PLAN_FABRIC_SHARED : PLAN_FABRIC_NONE;
 	if (f->mode > 0 || (f->partitions_known && f->npartitions))
 		return PLAN_FABRIC_SHARED;
 	return f->mode == 0 ? PLAN_FABRIC_WHOLE : PLAN_FABRIC_NONE;
@@ -246,7 +246,7 @@ static void say_row(const struct plan_partitions *p, struct plan *plan, const st
 		place_reason(plan, "partition.active", BDF_NONE, "that deactivated (fmpm -d), or another partition",
 			     "partition %d %s has a GPU in common with partition %d %s, which is active", row->id, set, by->id,
 			     set_text(other, by->modules));
-	else if (row->whole && row->gpus & ~free)
+	else if (row->whole && row->gpus & ~free && row->gpus & free)
 		place_reason(plan, "partition.held", BDF_NONE, "its other GPUs given back, or another partition",
 			     "of partition %s only %u of %u GPUs can be given", set, count(row->gpus & free), count(row->modules));
 }

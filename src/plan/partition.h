@@ -35,7 +35,7 @@ struct plan_boards {
 	size_t            n;
 	struct { struct bdf gpu; uint8_t module; } module[PLAN_MODULES_MAX]; /* where Fabric Manager does not say */
 	size_t            nmodules;
-	int               shared; /* 1, 0: whatever this host's Fabric Manager says; -1 */
+	int               shared; /* 1 yes, -1 no; 0: as this host's Fabric Manager says */
 };
 
 /* -EINVAL names the line. */

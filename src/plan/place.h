@@ -50,6 +50,7 @@ struct place {
 	uint64_t                 bandwidth[SOLVE_WIDTHS_MAX];               /* by rank; 0: unknown */
 	int                      node[SOLVE_NODES_MAX];                     /* ids */
 	uint8_t                  node_order[SOLVE_NODES_MAX * SOLVE_NODES_MAX];
+	bool                     off;        /* no IOMMU: nothing was looked at, and the plan has the reason */
 	uint32_t                 gpus;       /* how many are wanted */
 	uint64_t                 usable;     /* GPUs that some request could have */
 	uint64_t                 allowed;    /* of these, those that this one can have */
@@ -67,6 +68,11 @@ struct place {
 	struct plan_acs         *candidates; /* owned: GPUs with NICs, if gdr is required */
 	struct plan_acs         *acs;        /* owned: the bundle's; NULL: no pairs, or gdr is off */
 };
+
+/* src/plan/plan.c: a request looked at, up to what can be solved; plan takes the reasons and outlives it. */
+int place_open(struct place **ret, struct plan *plan, const struct plan_input *in, struct error *err);
+struct place *place_close(struct place *p); /* NULL is fine; returns NULL */
+AUTO_DEFINE(struct place *, place_close);
 
 /* src/plan/candidates.c: fills gpu, nic and what is free; reasons say who was left out and why. */
 int place_candidates(struct place *p, struct error *err);
@@ -89,6 +95,9 @@ int place_routes(struct place *p, struct error *err);
 void place_rooms(struct place *p);
 /* The guest's cells on these nodes; in the plan's arena. -ENOMEM. */
 int  place_cells(struct place *p, uint64_t nodes);
+/* Bytes: what a node has for pages of the request's size; what a guest on these nodes has there. */
+uint64_t place_node_memory(const struct place *p, int node);
+uint64_t place_cell_memory(const struct place *p, uint64_t nodes, int node);
 /* Reasons why cells on these nodes do not fit. */
 void place_cells_say(struct place *p, uint64_t nodes);
 /* src/plan/why.c: reasons why there is no bundle, or why it is not the one that was hoped for. */

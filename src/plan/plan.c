@@ -281,7 +281,7 @@ static int make_steps(struct place *p)
 	return r;
 }
 
-static struct place *place_free(struct place *p)
+struct place *place_close(struct place *p)
 {
 	if (p) {
 		plan_acs_free(p->candidates);
@@ -291,7 +291,6 @@ static struct place *place_free(struct place *p)
 	}
 	return NULL;
 }
-AUTO_DEFINE(struct place *, place_free);
 
 /* The bundle that was found, unless its routes forbid it. */
 static int settle(struct place *p, struct error *err)
@@ -314,29 +313,41 @@ static int settle(struct place *p, struct error *err)
 	return r;
 }
 
-int plan_make(struct plan **ret, const struct plan_input *in, struct error *err)
+int place_open(struct place **ret, struct plan *plan, const struct plan_input *in, struct error *err)
 {
-	auto_(plan_free) struct plan *plan = calloc(1, sizeof(*plan));
-	auto_(place_free) struct place *p = calloc(1, sizeof(*p));
+	auto_(place_close) struct place *p = calloc(1, sizeof(*p));
 	int r = 0;
 
-	if (!plan || !p)
+	if (!p)
 		return error_set(err, -ENOMEM, "no memory for a plan");
 	p->in = in;
 	p->plan = plan;
 	plan->generation = topo_generation(in->topo);
 	plan->exclusive = in->request->exclusive;
 	p->gpus = place_gpus_wanted(p);
-	if (!not_alone(p) && !iommu_off(p)) {
+	p->off = not_alone(p) || iommu_off(p);
+	if (!p->off)
 		r = place_candidates(p, err);
-		if (r == 0)
-			r = place_prepare(p, err);
-		if (r < 0)
-			return r;
+	if (!p->off && r == 0)
+		r = place_prepare(p, err);
+	if (r < 0)
+		return r;
+	if (!p->off)
 		place_ask(p);
-		if (!place_solve(p))
-			place_why_not(p);
-	}
+	*ret = steal(p);
+	return 0;
+}
+
+int plan_make(struct plan **ret, const struct plan_input *in, struct error *err)
+{
+	auto_(plan_free) struct plan *plan = calloc(1, sizeof(*plan));
+	auto_(place_close) struct place *p = NULL;
+	int r = plan ? place_open(&p, plan, in, err) : error_set(err, -ENOMEM, "no memory for a plan");
+
+	if (r < 0)
+		return r;
+	if (!p->off && !place_solve(p))
+		place_why_not(p);
 	if (p->found)
 		r = settle(p, err);
 	if (r < 0)

@@ -154,6 +154,48 @@ static int write_xml(struct ctl *c, json_object *plan, const char *key, const ch
 	return 0;
 }
 
+/* ---- several bundles ------------------------------------------------------------------------------ */
+
+static int write_gang(struct ctl *c, json_object *gang, struct error *err)
+{
+	json_object *plans = ctl_doc_list(gang, "plans");
+	int r = 0;
+
+	if (ctl_reasons_write(&c->out, "does not fit:\n", ctl_doc_list(gang, "reasons")))
+		sbuf_add(&c->out.text, "\n");
+	for (size_t i = 0; i < ctl_doc_count(plans) && r == 0; i++) {
+		json_object *plan = json_object_array_get_idx(plans, i);
+
+		if (!ctl_doc_bool(gang, "fits") && ctl_doc_bool(plan, "fits"))
+			continue; /* it would fit by itself */
+		sbuf_addf(&c->out.text, "%sbundle %zu ", i ? "\n" : "", i);
+		r = write_plan(c, plan, err);
+	}
+	write_lease(&c->out, ctl_doc_get(gang, "lease"));
+	return r;
+}
+
+static enum ctl_exit plan_gang(struct ctl *c, json_object *body, const char *name)
+{
+	auto_(json_object_put) json_object *gang = NULL;
+	struct error err = ERROR_INIT;
+	int r = add_seconds(c, body, &err);
+
+	if (name || c->args.xml || c->args.nccl)
+		r = error_set(&err, -EINVAL, "a file with several bundles goes without NAME, --xml and --nccl");
+	if (r == 0)
+		r = ctl_source_gang(&gang, c, body, &err);
+	if (r == 0 && c->args.json)
+		ctl_out_json(&c->out, gang);
+	else if (r == 0)
+		r = write_gang(c, gang, &err);
+	if (r < 0)
+		return ctl_fail(c, &err);
+	return ctl_doc_bool(gang, "fits") ? CTL_OK : CTL_NO_CAPACITY;
+}
+
+/* ---- the verb -------------------------------------------------------------------------------------- */
+
 enum ctl_exit ctl_plan(struct ctl *c, char const *const *arg, size_t n)
 {
 	auto_(json_object_put) json_object *body = NULL;
@@ -163,6 +205,10 @@ enum ctl_exit ctl_plan(struct ctl *c, char const *const *arg, size_t n)
 	bool fits;
 	int r;
 
+	if (c->args.file && !c->args.request && ctl_request_file(&body, c->args.file, &err) < 0)
+		return ctl_fail(c, &err);
+	if (json_object_is_type(body, json_type_object) && json_object_object_get_ex(body, "bundles", NULL))
+		return plan_gang(c, body, n ? arg[0] : NULL);
 	if (ctl_request_read(&body, &req, &c->args, n ? arg[0] : NULL, &err) < 0)
 		return ctl_fail(c, &err);
 	r = add_seconds(c, body, &err);

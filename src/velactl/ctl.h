@@ -57,6 +57,7 @@ enum ctl_exit ctl_acs_restore(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_acs_plan(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_nccl(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_doctor(struct ctl *c, char const *const *arg, size_t n);
+enum ctl_exit ctl_capacity(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_plan(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_create(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_list(struct ctl *c, char const *const *arg, size_t n);

@@ -12,7 +12,7 @@
 #include "plan/request.h"
 #include "velactl/args.h"
 
-static int from_file(json_object **ret, const char *file, struct error *err)
+int ctl_request_file(json_object **ret, const char *file, struct error *err)
 {
 	bool is_stdin = strcmp(file, "-") == 0;
 	autofree char *text = NULL;
@@ -55,8 +55,10 @@ int ctl_request_read(json_object **ret, struct plan_request *req, const struct c
 
 	if (args->file && args->request)
 		return error_set(err, -EINVAL, "--file and request flags together; say one of them");
-	if (args->file)
-		r = from_file(&o, args->file, err);
+	if (*ret)
+		o = steal(*ret);
+	else if (args->file)
+		r = ctl_request_file(&o, args->file, err);
 	else
 		o = args->request ? json_object_get(args->request) : json_object_new_object();
 	if (r < 0)

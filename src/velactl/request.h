@@ -8,7 +8,9 @@ struct error;
 struct json_object;
 struct plan_request;
 
-/* name NULL: none was given. *ret is what is sent, the caller puts it; req is the same as values, the
- * caller ends it with plan_request_done(). */
+/* The document of --file, - is standard input; the caller puts it. */
+int ctl_request_file(struct json_object **ret, const char *file, struct error *err);
+/* name NULL: none was given. *ret on entry: the document of --file if it was read already, else NULL; then what is
+ * sent, the caller puts it. req is the same as values, the caller ends it with plan_request_done(). */
 int ctl_request_read(struct json_object **ret, struct plan_request *req, const struct ctl_args *args,
 		     const char *name, struct error *err);

@@ -13,7 +13,8 @@
 #include "host/inventory.h"
 #include "host/vpd.h"
 #include "plan/acs.h"
-#include "plan/plan.h"
+#include "plan/capacity.h"
+#include "plan/gang.h"
 #include "plan/routes.h"
 #include "topo/path.h"
 #include "velactl/ctl.h"
@@ -189,6 +190,62 @@ int ctl_source_plan(json_object **ret, struct ctl *c, const struct plan_request 
 	if (r == 0 && plan->fits)
 		r = guest_plan_xml(plan, req, t, NULL, NULL, c->conf.console_dir, err);
 	return r < 0 ? r : rendered(ret, plan_json(plan), err);
+}
+
+static int gang_of(json_object **ret, struct ctl *c, const struct topo *t, const struct plan_request *const *request, size_t n,
+		   struct error *err)
+{
+	auto_(plan_gang_free) struct plan_gang *gang = NULL;
+	struct plan_input in = { .topo = t };
+	int r = plan_policy_load(&in.policy, &c->conf, err);
+
+	if (r == 0)
+		r = plan_gang_make(&gang, &in, request, n, err);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		if (gang->plan[i]->fits)
+			r = guest_plan_xml(gang->plan[i], request[i], t, NULL, NULL, c->conf.console_dir, err);
+	return r < 0 ? r : rendered(ret, plan_gang_json(gang), err);
+}
+
+int ctl_source_gang(json_object **ret, struct ctl *c, json_object *body, struct error *err)
+{
+	json_object *list = json_object_object_get(body, "bundles");
+	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0, read = 0;
+	const struct plan_request *request[PLAN_GANG_MAX];
+	struct plan_request r_of[PLAN_GANG_MAX];
+	auto_(topo_unref) struct topo *t = NULL;
+	int r = 0;
+
+	if (!offline(c))
+		return ask(ret, c, "POST", "/v1/plans", body, err);
+	if (n < 1 || n > PLAN_GANG_MAX)
+		return error_set(err, -EINVAL, "bundles must be a list of 1 to %d requests", PLAN_GANG_MAX);
+	for (; read < n && r == 0; read += r == 0) {
+		request[read] = &r_of[read];
+		r = plan_request_read(&r_of[read], json_object_array_get_idx(list, read), err);
+		if (r < 0)
+			(void)error_prefix(err, "bundle %zu", read);
+	}
+	if (r == 0)
+		r = read_topo(&t, c, err);
+	if (r == 0)
+		r = gang_of(ret, c, t, request, n, err);
+	for (size_t i = 0; i < read; i++)
+		plan_request_done(&r_of[i]);
+	return r;
+}
+
+int ctl_source_capacity(json_object **ret, struct ctl *c, struct error *err)
+{
+	auto_(topo_unref) struct topo *t = NULL;
+	struct plan_input in = { 0 };
+	int r = ask_or_read(ret, &t, c, "/v1/capacity", err);
+
+	if (r < 0 || !t)
+		return r;
+	in.topo = t;
+	r = plan_policy_load(&in.policy, &c->conf, err);
+	return r < 0 ? r : plan_capacity_json(ret, &in, err);
 }
 
 int ctl_source_dump(char **ret, struct ctl *c, struct anonymize_counts *hidden, struct error *err)

@@ -21,6 +21,9 @@ int ctl_source_path(struct json_object **ret, struct ctl *c, struct bdf a, struc
 int ctl_source_host(struct json_object **ret, struct ctl *c, struct error *err);
 int ctl_source_plan(struct json_object **ret, struct ctl *c, const struct plan_request *req,
 		    struct json_object *body, struct error *err);
+/* Several at once: body is {"bundles": [request, ...]}. */
+int ctl_source_gang(struct json_object **ret, struct ctl *c, struct json_object *body, struct error *err);
+int ctl_source_capacity(struct json_object **ret, struct ctl *c, struct error *err);
 int ctl_source_routes(struct json_object **ret, struct ctl *c, struct error *err);
 int ctl_source_route(struct json_object **ret, struct ctl *c, struct bdf from, struct bdf to, struct error *err);
 int ctl_source_acs(struct json_object **ret, struct ctl *c, struct error *err); /* the ACS plan */

@@ -24,6 +24,7 @@ const struct ctl_verb ctl_verbs[] = {
 	  "what a guest would get, and every step to it; changes nothing" },
 	{ "leases", "", 0, 0, 0, ctl_leases, "plans that hold their devices for a while" },
 	{ "release", "ID", 0, 1, 1, ctl_release, "give the devices of a lease back" },
+	{ "capacity", "", CTL_READ, 0, 0, ctl_capacity, "how many bundles still fit, and what is in the way of more" },
 	{ "create", "NAME [FLAGS | --file FILE | --plan ID]", CTL_REQUEST | CTL_CREATE | CTL_START | CTL_WAIT, 0, 1, ctl_create,
 	  "make a guest and start it" },
 	{ "list", "", 0, 0, 0, ctl_list, "all guests" },
@@ -107,7 +108,7 @@ void ctl_usage(struct ctl_out *out)
 	}
 	sbuf_add(&out->text, "\noptions of all verbs:\n");
 	ctl_args_help(&out->text, CTL_GLOBAL);
-	sbuf_add(&out->text, "\ntopo, path, routes, acs, doctor, show BDF, plan, host, watch and dump:\n");
+	sbuf_add(&out->text, "\ntopo, path, routes, acs, doctor, show BDF, plan, capacity, host, watch, dump:\n");
 	ctl_args_help(&out->text, CTL_READ);
 	sbuf_add(&out->text, "\nvelactl help VERB has its other options; velactl(1) examples and exit statuses.\n");
 }

@@ -306,6 +306,7 @@ const struct api_route velad_routes[] = {
 	{ "GET", "/v1/checks", get_checks },
 	{ "GET", "/v1/acs/exclusive", acs_get_exclusive },
 	{ "GET", "/v1/changes/{since}", get_changes },
+	{ "GET", "/v1/capacity", plans_capacity },
 	{ "POST", "/v1/plans", plans_post },
 	{ "GET", "/v1/plans", plans_list },
 	{ "GET", "/v1/plans/{id}", plans_get },

@@ -13,12 +13,15 @@
 #include "host/change.h"
 #include "host/inventory.h"
 #include "instance/instance.h"
-#include "plan/plan.h"
+#include "plan/capacity.h"
+#include "plan/gang.h"
 #include "velad/current.h"
 #include "velad/lease.h"
 #include "velad/manager.h"
 
 #define PLAN_TRIES 4
+
+_Static_assert(LEASE_BUNDLES_MAX <= PLAN_GANG_MAX, "a lease may have more bundles than a gang");
 
 static uint64_t now_usec(void)
 {
@@ -43,26 +46,50 @@ int plans_taken(struct manager *m, struct plan_taken **ret, size_t *n, struct ar
 	return taken_but(m, NULL, 0, ret, n, arena, err);
 }
 
-static int plan_now(struct manager *m, struct plan **ret, const struct plan_request *request, const struct lease *except,
-		    size_t bundle, struct error *err)
+/* All but the request; arrays in the arena. */
+static int input_of_now(struct manager *m, struct plan_input *ret, const struct lease *except, size_t bundle, struct arena *arena,
+			struct error *err)
 {
-	struct plan_input in = {
-		.topo = current_topo(m->now),
-		.request = request,
-	};
+	struct plan_input in = { .topo = current_topo(m->now) };
 	struct plan_taken *taken = NULL;
-	struct arena arena = { 0 };
 	struct plan_acs_held *held = NULL;
 	int r = plan_policy_load(&in.policy, &m->conf, err);
 
 	if (r == 0)
-		r = taken_but(m, except, bundle, &taken, &in.ntaken, &arena, err);
+		r = taken_but(m, except, bundle, &taken, &in.ntaken, arena, err);
 	if (r == 0)
-		r = inst_acs_held(m->instances, &held, &in.nheld, &arena, err);
+		r = inst_acs_held(m->instances, &held, &in.nheld, arena, err);
 	in.taken = taken;
 	in.held = held;
 	if (r == 0)
+		*ret = in;
+	return r;
+}
+
+static int plan_now(struct manager *m, struct plan **ret, const struct plan_request *request, const struct lease *except,
+		    size_t bundle, struct error *err)
+{
+	struct arena arena = { 0 };
+	struct plan_input in;
+	int r = input_of_now(m, &in, except, bundle, &arena, err);
+
+	if (r == 0) {
+		in.request = request;
 		r = plan_make(ret, &in, err);
+	}
+	arena_done(&arena);
+	return r;
+}
+
+static int gang_now(struct manager *m, struct plan_gang **ret, const struct plan_request *const *request, size_t n,
+		    struct error *err)
+{
+	struct arena arena = { 0 };
+	struct plan_input in;
+	int r = input_of_now(m, &in, NULL, 0, &arena, err);
+
+	if (r == 0)
+		r = plan_gang_make(ret, &in, request, n, err);
 	arena_done(&arena);
 	return r;
 }
@@ -107,6 +134,35 @@ int plans_make(struct manager *m, struct plan **ret, const struct plan_request *
 		host_changes_done(&which);
 		if (r == 0)
 			*ret = steal(plan);
+		if (r <= 0)
+			return r;
+	}
+	return error_set(err, -ESTALE, "the machine changed %d times while this was planned; try again when it is quiet",
+			 PLAN_TRIES);
+}
+
+/* The same for several. */
+static int make_gang(struct manager *m, struct plan_gang **ret, const struct plan_request *const *request, size_t n, struct error *err)
+{
+	for (unsigned tries = 0; tries < PLAN_TRIES; tries++) {
+		auto_(plan_gang_free) struct plan_gang *gang = NULL;
+		struct host_changes which = { 0 };
+		int r = gang_now(m, &gang, request, n, err);
+
+		if (r < 0)
+			return r;
+		for (size_t i = 0; i < gang->n; i++) {
+			struct host_changes one = { 0 };
+
+			basis(&one, current_topo(m->now), gang->plan[i]);
+			host_changes_merge(&which, &one);
+			host_changes_done(&one);
+		}
+		which.lost |= !gang->fits;
+		r = current_verify(m->now, &which, err);
+		host_changes_done(&which);
+		if (r == 0)
+			*ret = steal(gang);
 		if (r <= 0)
 			return r;
 	}
@@ -260,7 +316,7 @@ void plans_used(struct manager *m, struct lease *lease, size_t bundle)
 	leases_use(&m->leases, lease, bundle);
 }
 
-/* ---- the handlers ----------------------------------------------------------------------------------- */
+/* ---- one plan --------------------------------------------------------------------------------------- */
 
 /* A dry run does not wait for libvirt. */
 static int add_xml(struct manager *m, struct plan *plan, const struct plan_request *request, struct error *err)
@@ -316,11 +372,89 @@ static int plan_one(struct manager *m, struct plan_request *request, unsigned se
 	return r;
 }
 
+static int plan_request(struct manager *m, json_object *body, unsigned seconds, const struct api_request *req,
+			struct api_response *res, struct error *err)
+{
+	struct plan_request request;
+	int r = plan_request_read(&request, body, err);
+
+	if (r < 0)
+		return r;
+	r = current_catch_up(m->now, CURRENT_PLAN, err);
+	if (r == 0)
+		r = plan_one(m, &request, seconds, req, res, err);
+	plan_request_done(&request);
+	return r;
+}
+
+/* ---- gangs ------------------------------------------------------------------------------------------ */
+
+static int answer_gang(struct manager *m, struct plan_gang *gang, const struct plan_request *const *request, unsigned seconds,
+		       const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct lease_bundle bundle[LEASE_BUNDLES_MAX] = { 0 };
+	int r = 0;
+
+	for (size_t i = 0; i < gang->n && r == 0; i++)
+		r = add_xml(m, gang->plan[i], request[i], err);
+	if (r < 0)
+		return r;
+	res->body = plan_gang_json(gang);
+	if (!res->body)
+		return error_set(err, -ENOMEM, "no memory for the answer");
+	if (!seconds || !gang->fits)
+		return 0;
+	for (size_t i = 0; i < gang->n; i++) {
+		bundle[i] = (struct lease_bundle){ .request = plan_request_json(request[i]), .plan = steal(gang->plan[i]) };
+		if (!bundle[i].request)
+			r = error_set(err, -ENOMEM, "no memory for a lease");
+	}
+	if (r == 0)
+		r = hold(m, res, bundle, gang->n, seconds, req->uid, err);
+	for (size_t i = 0; i < gang->n; i++) { /* NULL if they were taken */
+		json_object_put(bundle[i].request);
+		plan_free(bundle[i].plan);
+	}
+	return r;
+}
+
+/* {"bundles": [request, ...]} */
+static int plan_bundles(struct manager *m, json_object *body, unsigned seconds, const struct api_request *req,
+			struct api_response *res, struct error *err)
+{
+	json_object *list = json_object_object_get(body, "bundles");
+	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0, read = 0;
+	const struct plan_request *request[LEASE_BUNDLES_MAX];
+	struct plan_request r_of[LEASE_BUNDLES_MAX];
+	auto_(plan_gang_free) struct plan_gang *gang = NULL;
+	int r = 0;
+
+	if (n < 1 || n > LEASE_BUNDLES_MAX || json_object_object_length(body) != 1)
+		return error_set(err, -EINVAL, "request.bundles must be a list of 1 to %d requests, with nothing but lease_seconds beside it",
+				 LEASE_BUNDLES_MAX);
+	for (; read < n && r == 0; read += r == 0) {
+		request[read] = &r_of[read];
+		r = plan_request_read(&r_of[read], json_object_array_get_idx(list, read), err);
+		if (r < 0)
+			(void)error_prefix(err, "bundle %zu", read);
+	}
+	if (r == 0)
+		r = current_catch_up(m->now, CURRENT_PLAN, err);
+	if (r == 0)
+		r = make_gang(m, &gang, request, n, err);
+	if (r == 0)
+		r = answer_gang(m, gang, request, seconds, req, res, err);
+	for (size_t i = 0; i < read; i++)
+		plan_request_done(&r_of[i]);
+	return r;
+}
+
+/* ---- handlers --------------------------------------------------------------------------------------- */
+
 int plans_post(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	auto_(json_object_put) json_object *body = NULL;
 	struct manager *m = self;
-	struct plan_request request;
 	uint64_t seconds = 0;
 	int r = read_body(&body, req, err);
 
@@ -328,14 +462,24 @@ int plans_post(void *self, const struct api_request *req, struct api_response *r
 		r = take_number(&seconds, body, "lease_seconds", LEASE_SECONDS_MAX, err);
 	if (r == 0 && seconds)
 		r = leases_room(&m->leases, req->uid, now_usec(), err);
-	if (r == 0)
-		r = plan_request_read(&request, body, err);
 	if (r < 0)
 		return r;
-	r = current_catch_up(m->now, CURRENT_PLAN, err);
+	return (json_object_object_get_ex(body, "bundles", NULL) ? plan_bundles : plan_request)(m, body, (unsigned)seconds, req, res, err);
+}
+
+int plans_capacity(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+	struct arena arena = { 0 };
+	struct plan_input in;
+	int r = current_catch_up(m->now, CURRENT_PLAN, err);
+
+	(void)req;
 	if (r == 0)
-		r = plan_one(m, &request, (unsigned)seconds, req, res, err);
-	plan_request_done(&request);
+		r = input_of_now(m, &in, NULL, 0, &arena, err);
+	if (r == 0)
+		r = plan_capacity_json(&res->body, &in, err);
+	arena_done(&arena);
 	return r;
 }
 

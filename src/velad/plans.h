@@ -34,5 +34,6 @@ void plans_used(struct manager *m, struct lease *lease, size_t bundle);
 
 int plans_post(void *self, const struct api_request *req, struct api_response *res, struct error *err);
 int plans_list(void *self, const struct api_request *req, struct api_response *res, struct error *err);
+int plans_capacity(void *self, const struct api_request *req, struct api_response *res, struct error *err);
 int plans_get(void *self, const struct api_request *req, struct api_response *res, struct error *err);
 int plans_delete(void *self, const struct api_request *req, struct api_response *res, struct error *err);

@@ -4,6 +4,8 @@
 #include "base/file.h"
 #include "check/check.h"
 #include "plan/acs.h"
+#include "plan/capacity.h"
+#include "plan/gang.h"
 #include "plan/routes.h"
 #include "support.h"
 #include "topo/path.h"
@@ -280,6 +282,28 @@ static void check_checks(json_object *api, struct topo *t)
 	check_report_free(report);
 }
 
+static void check_gangs(json_object *api, struct topo *t)
+{
+	struct plan_request r = test_request("{\"gpus\":2,\"vfs_per_gpu\":1,\"vcpus\":2}");
+	const struct plan_request *both[] = { &r, &r };
+	struct plan_input in = { .topo = t, .policy = TEST_POLICY };
+	struct error err = ERROR_INIT;
+	struct plan_gang *gang = NULL;
+	json_object *doc;
+
+	assert_int_equal(plan_gang_make(&gang, &in, both, 2, &err), 0);
+	doc = plan_gang_json(gang);
+	check_members(api, "Gang", doc);
+	check_items(api, "Plan", doc, "plans");
+	json_object_put(doc);
+	plan_gang_free(gang);
+	plan_request_done(&r);
+	assert_int_equal(plan_capacity_json(&doc, &in, &err), 0);
+	check_members(api, "Capacity", doc);
+	check_items(api, "CapacityShape", doc, "shapes");
+	json_object_put(doc);
+}
+
 static void openapi_has_the_documents(void **state)
 {
 	json_object *api = openapi();
@@ -306,6 +330,7 @@ static void openapi_has_the_documents(void **state)
 	check_members(api, "PlanStep", json_object_array_get_idx(json_object_object_get(plan, "steps"), 0));
 	check_routes(api, t);
 	check_checks(api, t);
+	check_gangs(api, t);
 	json_object_object_foreach(request, key, value) {
 		(void)value;
 		if (!json_object_object_get_ex(schema(api, "Request"), key, NULL))

@@ -51,6 +51,22 @@ is "its request is the lease's" "1 1 268435456" "$(ctl -o json show one | of '"%
 is "the lease is gone" "no leases 3" "$(ctl leases) $(ctl create two --plan "$id" >/dev/null 2>&1; echo $?)"
 is "to be said with a lease: nothing that it decided" "velactl: --plan and request flags or --file together; say one of them" "$(ctl create two --plan "$id" --gpus 2 2>&1)"
 
+# ---- several at once
+last=$(ctl -o json topo | of "[n['bdf'] for n in d['nodes'] if n['kind'] == 'gpu' and not n['owner']][0]") # the first that is free
+printf '{"bundles":[{"gpus":1,"vfs_per_gpu":1,"memory":"256M","vcpus":1},{"gpus":1,"memory":"256M","require":["%s"]}]}' "$last" >"$dir/gang.json"
+read -r id first second < <(ctl -o json plan --file "$dir/gang.json" --lease 60 | of '" ".join([d["lease"]["id"]] + [p["bundle"]["gpus"][0]["bdf"] for p in d["plans"]])')
+is "two bundles, of which the first would take what the second needs" "True lease $id lease $id" "$([[ $first != "$last" && $second == "$last" ]] && echo True) $(
+	owner "$first") $(owner "$second")"
+ctl create gang-1 --plan "$id" --bundle 1 >/dev/null 2>&1
+is "one is used, the other held" "$second lease $id True" "$(ctl -o json show gang-1 | of 'd["bundle"]["gpus"][0]["bdf"]') $(owner "$first") $(
+	ctl -o json leases | of 'd["leases"][0]["bundles"][1]["used"]')"
+is "used once" "4" "$(ctl create again --plan "$id" --bundle 1 >/dev/null 2>&1; echo $?)"
+ctl create gang-0 --plan "$id" >/dev/null 2>&1
+is "both used: the lease is gone" "running running no leases" "$(ctl -o json show gang-0 | of 'd["state"]') $(ctl -o json show gang-1 | of 'd["state"]') $(ctl leases)"
+is "capacity knows who has what" "True" "$(ctl -o json capacity | of 'any(r["rule"] == "device.taken" and "gang-1" in r["text"] for r in d["shapes"][0]["blocked"])')"
+ctl delete gang-0 >/dev/null 2>&1
+ctl delete gang-1 >/dev/null 2>&1
+
 # ---- better devices that come free do not change a lease
 read -r id gpu2 _ < <(lease 60 --require "$(ctl -o json topo | of "[n['bdf'] for n in d['nodes'] if n['kind'] == 'gpu'][-1]")")
 ctl delete one >/dev/null 2>&1
