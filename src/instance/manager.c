@@ -297,7 +297,7 @@ static enum inst_state seen_state(enum inst_state now, enum act_domain domain)
 	return now;
 }
 
-static int commit_seen(struct inst_manager *m, bool *changed, const char *name, enum act_domain domain,
+static int commit_seen(struct inst_manager *m, bool *changed, bool *ours, const char *name, enum act_domain domain,
 		       struct arena *arena, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
@@ -310,6 +310,7 @@ static int commit_seen(struct inst_manager *m, bool *changed, const char *name, 
 		r = rows_instance_find(tx, &in, name, arena, err);
 	if (r < 0 || !in)
 		return r;
+	*ours = true;
 	before = in->state;
 	next = seen_state(before, domain);
 	if (next == before)
@@ -327,13 +328,13 @@ static int commit_seen(struct inst_manager *m, bool *changed, const char *name, 
 
 /* No operation is on an instance that is "running" or "stopped": create enters "running" with its end, and
  * delete leaves both before it begins. */
-bool manager_note_domain(struct inst_manager *m, const char *name, enum act_domain state)
+bool manager_note_domain(struct inst_manager *m, bool *ours, const char *name, enum act_domain state)
 {
 	struct arena arena = { 0 };
 	struct error err = ERROR_INIT;
 	bool changed = false;
 
-	if (commit_seen(m, &changed, name, state, &arena, &err) < 0)
+	if (commit_seen(m, &changed, ours, name, state, &arena, &err) < 0)
 		log_err("instance %s: cannot note that its domain changed: %s", name, err.text);
 	arena_done(&arena);
 	return changed;
@@ -343,9 +344,12 @@ bool manager_note_domain(struct inst_manager *m, const char *name, enum act_doma
  * the worker looks as soon as it can. */
 void inst_domain_changed(struct inst_manager *m, const char *name, enum act_domain state)
 {
-	if (!rows_is_holder(name) && manager_note_domain(m, name, state)) /* a domain of ours has no blank in its name */
+	bool ours = false;
+
+	if (!rows_is_holder(name) && manager_note_domain(m, &ours, name, state)) /* a domain of ours has no blank in its name */
 		worker_wake(m, WORKER_LOOK);
-	keep_wake(m, KEEP_ALL); /* a guest that starts or ends resets what it has */
+	if (ours)
+		keep_wake(m, KEEP_ALL); /* a guest that starts or ends resets what it has */
 }
 
 void inst_machine_changed(struct inst_manager *m)

@@ -41,8 +41,8 @@ void worker_wake(struct inst_manager *m, unsigned work);
 
 int manager_check_queue(struct store_tx *tx, struct error *err); /* -EBUSY: too much is queued */
 
-/* True if the state of the instance changed by it. */
-bool manager_note_domain(struct inst_manager *m, const char *name, enum act_domain state);
+/* True if the state of the instance changed by it. *ours is set if there is such an instance. */
+bool manager_note_domain(struct inst_manager *m, bool *ours, const char *name, enum act_domain state);
 
 /* [{"id","target","from","to","state"}...]; NULL: no memory. */
 struct json_object *json_steps(const struct rows_step *step, size_t n, bool backwards);

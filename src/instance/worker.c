@@ -237,10 +237,11 @@ static int run_restore(struct inst_manager *m, struct job *j, struct error *err)
 static int look(struct inst_manager *m, const char *name, struct error *err)
 {
 	enum act_domain state;
+	bool ours;
 	int r = m->env.act.ops->domain(m->env.act.self, &state, name, err);
 
 	if (r == 0)
-		(void)manager_note_domain(m, name, state); /* it logs */
+		(void)manager_note_domain(m, &ours, name, state); /* it logs */
 	return r;
 }
 

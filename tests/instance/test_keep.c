@@ -353,8 +353,8 @@ static void given_back(void **state)
 		}
 		assert_true(fx_wait(&k.fx, op));
 		fx_expect_machine(&k.fx, k.before);
-		fx_create_done(&k.fx, &fx_a);
-		fx_create_done(&k.fx, &fx_b);
+		assert_true(fx_wait(&k.fx, fx_create(&k.fx, &fx_a)));
+		assert_true(fx_wait(&k.fx, fx_create(&k.fx, &fx_b)));
 	}
 	kept_done(&k);
 }
