@@ -24,6 +24,11 @@ struct act_driver {
 
 enum act_domain { ACT_DOMAIN_ABSENT, ACT_DOMAIN_SHUTOFF, ACT_DOMAIN_RUNNING };
 
+struct act_power {
+	char   control[8]; /* "on" or "auto"; "" the kernel has no such file, or: as it is */
+	int8_t d3cold;     /* 0, 1; -1 the same */
+};
+
 /* With the bits that may be changed; it is a programming error to name others. */
 enum act_word {
 	ACT_ACS,     /* ACS control of a port: DirectTrans 0x40, TransBlk 0x02 */
@@ -42,10 +47,12 @@ struct act_ops {
 	int (*driver)(void *self, struct act_driver *ret, struct bdf fn, struct error *err);
 	int (*driver_set)(void *self, struct bdf fn, const struct act_driver *want, struct error *err);
 	/* A control word of a function's config space, once these bits are set and those cleared; all others are as they
-	 * were. Without bits it only looks. -ENODEV as above; -ENXIO: the function has no such register, or no such
-	 * bit; -EIO. */
+	 * were. Without bits it only looks. -ENODEV as above; -ENXIO: the function has no such register or bit, or
+	 * has it hard-wired; -EIO. */
 	int (*word)(void *self, uint16_t *ret, struct bdf fn, enum act_word which, uint16_t set, uint16_t clear,
 		    struct error *err);
+	/* Whether a function may sleep by itself, once it is as wanted. want NULL: it only looks. -ENODEV as above; -EIO. */
+	int (*power)(void *self, struct act_power *ret, struct bdf fn, const struct act_power *want, struct error *err);
 	int (*domain)(void *self, enum act_domain *ret, const char *name, struct error *err);
 	int (*domain_start)(void *self, const char *name, const char *xml, struct error *err); /* define, create */
 	int (*domain_stop)(void *self, const char *name, struct error *err); /* destroy, undefine; absent is fine */

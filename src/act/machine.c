@@ -52,6 +52,11 @@ static int word(void *self, uint16_t *ret, struct bdf fn, enum act_word which, u
 	return act_pci_word(&((struct act_machine *)self)->pci, ret, fn, which, set, clear, err);
 }
 
+static int power(void *self, struct act_power *ret, struct bdf fn, const struct act_power *want, struct error *err)
+{
+	return act_pci_power(&((struct act_machine *)self)->pci, ret, fn, want, err);
+}
+
 static int domain(void *self, enum act_domain *ret, const char *name, struct error *err)
 {
 	return act_virt_domain(((struct act_machine *)self)->virt, ret, name, err);
@@ -75,6 +80,7 @@ static const struct act_ops machine_ops = {
 	.driver = driver,
 	.driver_set = driver_set,
 	.word = word,
+	.power = power,
 	.domain = domain,
 	.domain_start = domain_start,
 	.domain_stop = domain_stop,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* act/pci — drivers and VF counts of PCI functions (pci.c) and control words of their config space (word.c), through
- * sysfs (Documentation/ABI/testing/sysfs-bus-pci). Only these files write there. The kernel works while write(2) runs,
+/* act/pci — drivers and VF counts of PCI functions (pci.c), control words of their config space (word.c), and whether they
+ * may sleep (power.c), through sysfs (Documentation/ABI/testing/sysfs-bus-pci). Only these files write there. The kernel works while write(2) runs,
  * so calls may block as long as a driver does. */
 
 #include <stdint.h>
@@ -34,6 +34,10 @@ int act_pci_vf_count_set(const struct act_pci *p, struct bdf pf, uint16_t n, str
 /* As act_ops.word. The text names the function, and the bits that did not become what they were to be. */
 int act_pci_word(const struct act_pci *p, uint16_t *ret, struct bdf fn, enum act_word which, uint16_t set, uint16_t clear,
 		 struct error *err);
+
+/* As act_ops.power. */
+int act_pci_power(const struct act_pci *p, struct act_power *ret, struct bdf fn, const struct act_power *want,
+		  struct error *err);
 
 /* "sys/devices/pci0000:15/.../0000:17:01.0" (room-private) */
 int act_pci_path(const struct act_pci *p, char path[HOST_PATH_MAX], struct bdf fn, struct error *err);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <linux/pci_regs.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,17 +27,18 @@
 /* Never written: Max_Payload_Size, which must be the same all the way; of ATS, nothing: it is the IOMMU driver's. */
 static const struct kind {
 	const char *of, *name, *capability; /* in words */
+	bool        optional; /* a function may have its bits hard-wired, and no capability says so */
 	struct {
 		uint16_t    bits;
 		const char *name; /* as lspci has it */
 	} may[3];
 } kinds[ACT_WORD_MAX_] = {
-	[ACT_ACS]     = { "port", "ACS control", "ACS", { { PCI_ACS_DT, "DirectTrans" }, { PCI_ACS_TB, "TransBlk" } } },
-	[ACT_ATS]     = { "function", "ATS control", "ATS", { { 0, NULL } } },
-	[ACT_DEVCTL]  = { "function", "device control", "PCI Express",
+	[ACT_ACS]     = { "port", "ACS control", "ACS", false, { { PCI_ACS_DT, "DirectTrans" }, { PCI_ACS_TB, "TransBlk" } } },
+	[ACT_ATS]     = { "function", "ATS control", "ATS", false, { { 0, NULL } } },
+	[ACT_DEVCTL]  = { "function", "device control", "PCI Express", true,
 			  { { PCI_EXP_DEVCTL_RELAX_EN, "RlxdOrd" }, { PCI_EXP_DEVCTL_EXT_TAG, "ExtTag" },
 			    { PCI_EXP_DEVCTL_READRQ, "MaxReadReq" } } },
-	[ACT_DEVCTL2] = { "function", "device control 2", "PCI Express 2", { { DEVCTL2_10BIT_TAG_REQ, "10BitTagReq" } } },
+	[ACT_DEVCTL2] = { "function", "device control 2", "PCI Express 2", true, { { DEVCTL2_10BIT_TAG_REQ, "10BitTagReq" } } },
 };
 
 #define SPOTS 256 /* and as many open files */
@@ -247,7 +249,7 @@ int act_pci_word(const struct act_pci *p, uint16_t *ret, struct bdf fn, enum act
 	}
 	wrong = (uint16_t)((now.now ^ want) & (set | clear));
 	if (wrong)
-		return error_set(err, -EIO, "%s %s: %s is 0x%02x after 0x%02x was written: %s did not change", k->of, name,
+		return error_set(err, k->optional ? -ENXIO : -EIO, "%s %s: %s is 0x%02x after 0x%02x was written: %s did not change", k->of, name,
 				 k->name, now.now, want, bit_names(bits, k, wrong));
 	if (!(set | clear))
 		remember(p, fn, which, path, now.at);

@@ -16,6 +16,7 @@ struct error;
 struct json_object;
 struct plan_acs;
 struct plan_acs_held;
+struct plan_settings_held;
 struct inst_manager; /* opaque */
 
 enum inst_state {
@@ -84,6 +85,9 @@ int inst_acs_holds(struct inst_manager *m, struct inst_acs_hold **ret, size_t *n
  * or runs. */
 int inst_acs_apply(struct inst_manager *m, uint64_t *ret_op, const struct plan_acs *plan, struct error *err);
 int inst_acs_restore(struct inst_manager *m, uint64_t *ret_op, struct error *err);
+/* What else of functions and ports they hold, likewise. */
+int inst_settings_held(struct inst_manager *m, struct plan_settings_held **ret, size_t *n, struct arena *arena,
+		       struct error *err);
 /* The machine may have changed: look whether running guests still have what their plans set. From any thread. */
 void inst_machine_changed(struct inst_manager *m);
 /* The generation counter of topologies survives restarts: stores and returns the next one. */

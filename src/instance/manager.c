@@ -260,6 +260,16 @@ int inst_acs_held(struct inst_manager *m, struct plan_acs_held **ret, size_t *n,
 	return r < 0 ? r : rows_originals_acs(tx, ret, n, arena, err);
 }
 
+int inst_settings_held(struct inst_manager *m, struct plan_settings_held **ret, size_t *n, struct arena *arena,
+		       struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r;
+
+	r = store_begin(&tx, m->store, err);
+	return r < 0 ? r : rows_originals_settings(tx, ret, n, arena, err);
+}
+
 int inst_generation_next(struct inst_manager *m, uint64_t *ret, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;

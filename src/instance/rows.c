@@ -13,6 +13,7 @@
 #include "instance/state.h"
 #include "instance/store.h"
 #include "plan/acs.h"
+#include "plan/settings.h"
 
 #define STEP_COLUMNS "step.seq, step.kind, step.target, step.was, step.wanted, step.state"
 
@@ -253,7 +254,7 @@ static int read_step(struct rows_step *ret, struct sqlite3_stmt *q, struct arena
 	};
 	if (!ret->target || !ret->from || !ret->to)
 		return no_memory(err);
-	if ((kind == PLAN_STEP_VF_COUNT || kind == PLAN_STEP_BIND || kind == PLAN_STEP_ACS) && !bdf_parse(&ret->bdf, ret->target))
+	if (plan_step_of_function(ret->kind) && !bdf_parse(&ret->bdf, ret->target))
 		return error_set(err, -EBADMSG, "the store has a step %s of \"%s\", which is no BDF",
 				 store_text(q, 1), ret->target);
 	return 0;
@@ -400,6 +401,36 @@ int rows_originals_acs(struct store_tx *tx, struct plan_acs_held **ret, size_t *
 			return error_set(err, -EBADMSG, "the store has \"%s\" as original ACS control of \"%s\"", store_text(q, 1),
 					 store_text(q, 0));
 		held[i].was = (uint16_t)was;
+	}
+	*ret = held;
+	*n = i;
+	return r < 0 ? r : 0;
+}
+
+int rows_originals_settings(struct store_tx *tx, struct plan_settings_held **ret, size_t *n, struct arena *arena,
+			    struct error *err)
+{
+#define SETTINGS " FROM original WHERE kind IN (?, ?, ?)"
+	const struct store_arg *args = ARGS(ARG_TEXT(plan_step_text(PLAN_STEP_POWER)), ARG_TEXT(plan_step_text(PLAN_STEP_DEVCTL)),
+					    ARG_TEXT(plan_step_text(PLAN_STEP_DEVCTL2)));
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	struct plan_settings_held *held;
+	size_t max = 0, i = 0;
+	int r;
+
+	r = count(tx, &max, "SELECT count(*)" SETTINGS, args, err);
+	if (r == 0)
+		r = store_query(tx, &q, "SELECT kind, target" SETTINGS " ORDER BY kind, target", args, err);
+	if (r < 0)
+		return r;
+	held = arena_array(arena, max, sizeof(*held));
+	if (!held)
+		return no_memory(err);
+	for (; i < max && (r = store_next(q, err)) > 0; i++) {
+		held[i].kind = (enum plan_step_kind)plan_step_parse(store_text(q, 0)); /* one of three */
+		if (!bdf_parse(&held[i].bdf, store_text(q, 1)))
+			return error_set(err, -EBADMSG, "the store has an original %s of \"%s\", which is no BDF", store_text(q, 0),
+					 store_text(q, 1));
 	}
 	*ret = held;
 	*n = i;

@@ -13,6 +13,7 @@
 struct arena;
 struct error;
 struct plan_acs_held;
+struct plan_settings_held;
 struct store_tx;
 
 enum step_state { STEP_PENDING, STEP_BEGUN, STEP_DONE, STEP_REVERTED, STEP_FAILED, STEP_STATE_MAX_ };
@@ -92,4 +93,7 @@ int rows_original_find(struct store_tx *tx, const char **ret, const struct rows_
 		       struct arena *arena, struct error *err);
 /* Ports that instances hold, and what they were before. */
 int rows_originals_acs(struct store_tx *tx, struct plan_acs_held **ret, size_t *n, struct arena *arena, struct error *err);
+/* Settings of functions and ports that instances hold. */
+int rows_originals_settings(struct store_tx *tx, struct plan_settings_held **ret, size_t *n, struct arena *arena,
+			    struct error *err);
 int rows_original_drop(struct store_tx *tx, const struct rows_step *s, struct error *err);

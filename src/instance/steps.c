@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The table of steps, and the two walks over it.
+/* The table of steps, and the two walks over it; words.c has those of registers.
  *
  * What a step takes away is written down once per thing on the machine, by the first instance that
  * touches it (table "original"), and written back by the last one that holds it: instances that share the
@@ -9,7 +9,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <linux/pci_regs.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,25 +16,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/parse.h"
-#include "instance/rows.h"
+#include "instance/steps_own.h"
 #include "instance/store.h"
-
-#define VALUE_MAX (2 * ACT_DRIVER_MAX)
-#define ACS_OURS  (PCI_ACS_DT | PCI_ACS_TB)
-
-struct seen {
-	bool so;               /* already as the step wants it */
-	char value[VALUE_MAX]; /* what is there now, as revert will read it */
-};
-
-struct step_kind {
-	/* Also refuses a machine on which the step must not be done. */
-	int (*probe)(const struct steps *s, struct seen *ret, const struct rows_step *step, struct error *err);
-	int (*apply)(const struct steps *s, const struct rows_step *step, struct error *err);
-	/* NULL: stays as it is */
-	int (*revert)(const struct steps *s, const struct rows_step *step, const char *original,
-		      struct error *err);
-};
 
 static int probe_vfio(const struct steps *s, struct seen *ret, const struct rows_step *step, struct error *err)
 {
@@ -88,7 +70,7 @@ static int apply_vf_count(const struct steps *s, const struct rows_step *step, s
 
 /* A function that is gone took its driver, its override and its VFs with it (drivers/pci/probe.c,
  * pci_release_dev). That is so for VFs after a reboot, and for a device that was pulled. */
-static int gone(const struct steps *s, const struct rows_step *step)
+int steps_gone(const struct steps *s, const struct rows_step *step)
 {
 	log_info("instance %s: %s is gone from the host; nothing to give back", s->instance, step->target);
 	return 0;
@@ -107,7 +89,7 @@ static int revert_vf_count(const struct steps *s, const struct rows_step *step, 
 		return 0; /* velad only makes VFs where there are none: these are not its own */
 	r = s->act.ops->vf_count(s->act.self, &now, step->bdf, err);
 	if (r == -ENODEV)
-		return gone(s, step);
+		return steps_gone(s, step);
 	if (r < 0)
 		return r;
 	return now == want ? 0 : s->act.ops->vf_count_set(s->act.self, step->bdf, (uint16_t)want, err);
@@ -161,7 +143,7 @@ static int revert_bind(const struct steps *s, const struct rows_step *step, cons
 {
 	struct act_driver now = { 0 }, want = { 0 };
 	const char *slash = strchr(original, '/');
-	char driver[VALUE_MAX];
+	char driver[STEP_VALUE_MAX];
 	int r;
 
 	if (!slash || (size_t)(slash - original) >= sizeof(driver))
@@ -172,62 +154,12 @@ static int revert_bind(const struct steps *s, const struct rows_step *step, cons
 		return r;
 	r = s->act.ops->driver(s->act.self, &now, step->bdf, err);
 	if (r == -ENODEV)
-		return gone(s, step);
+		return steps_gone(s, step);
 	if (r < 0)
 		return r;
 	if (strcmp(now.driver, want.driver) == 0 && strcmp(now.override, want.override) == 0)
 		return 0;
 	return s->act.ops->driver_set(s->act.self, step->bdf, &want, err);
-}
-
-int steps_acs_read(struct steps_acs *ret, const struct rows_step *step, struct error *err)
-{
-	uint64_t to;
-
-	if (parse_uint(&to, step->to, 16, UINT16_MAX) < 0)
-		return error_set(err, -EINVAL, "\"%s\" is no ACS control word", step->to);
-	*ret = (struct steps_acs){ .set = to & PCI_ACS_DT, .clear = ~to & PCI_ACS_TB, .rest = (uint16_t)to & ~ACS_OURS };
-	return 0;
-}
-
-/* Value: the bits that are ours to change, and no others: the kernel may change those meanwhile. */
-static int probe_acs(const struct steps *s, struct seen *ret, const struct rows_step *step, struct error *err)
-{
-	struct steps_acs want;
-	uint16_t now;
-	int r = steps_acs_read(&want, step, err);
-
-	if (r == 0)
-		r = s->act.ops->word(s->act.self, &now, step->bdf, ACT_ACS, 0, 0, err);
-	if (r < 0)
-		return r;
-	if ((now & ~ACS_OURS) != want.rest)
-		return error_set(err, -ESTALE, "its ACS control is 0x%02x, and was %s when the plan was made: isolation may differ; "
-				 "ask again", now, step->from);
-	ret->so = (now & want.set) == want.set && !(now & want.clear);
-	(void)snprintf(ret->value, sizeof(ret->value), "0x%02x", now & ACS_OURS);
-	return 0;
-}
-
-static int apply_acs(const struct steps *s, const struct rows_step *step, struct error *err)
-{
-	struct steps_acs want;
-	uint16_t now;
-	int r = steps_acs_read(&want, step, err);
-
-	return r < 0 ? r : s->act.ops->word(s->act.self, &now, step->bdf, ACT_ACS, want.set, want.clear, err);
-}
-
-static int revert_acs(const struct steps *s, const struct rows_step *step, const char *original, struct error *err)
-{
-	uint64_t was;
-	uint16_t now;
-	int r;
-
-	if (parse_uint(&was, original, 16, UINT16_MAX) < 0)
-		return error_set(err, -EBADMSG, "the store has \"%.80s\" as its original ACS control", original);
-	r = s->act.ops->word(s->act.self, &now, step->bdf, ACT_ACS, was & ACS_OURS, ~was & ACS_OURS, err);
-	return r == -ENODEV ? gone(s, step) : r;
 }
 
 static int probe_domain(const struct steps *s, struct seen *ret, const struct rows_step *step,
@@ -262,12 +194,20 @@ static int revert_domain(const struct steps *s, const struct rows_step *step, co
 
 /* vfio has no revert: other users of the module may have come since, unloading it would race with them,
  * and loaded without devices it does nothing. */
-static const struct step_kind kinds[PLAN_STEP_MAX_] = {
-	[PLAN_STEP_VFIO]     = { probe_vfio,     apply_vfio,     NULL },
-	[PLAN_STEP_VF_COUNT] = { probe_vf_count, apply_vf_count, revert_vf_count },
-	[PLAN_STEP_BIND]     = { probe_bind,     apply_bind,     revert_bind },
-	[PLAN_STEP_ACS]      = { probe_acs,      apply_acs,      revert_acs },
-	[PLAN_STEP_DOMAIN]   = { probe_domain,   apply_domain,   revert_domain },
+static const struct step_kind step_vfio = { probe_vfio, apply_vfio, NULL };
+static const struct step_kind step_vf_count = { probe_vf_count, apply_vf_count, revert_vf_count };
+static const struct step_kind step_bind = { probe_bind, apply_bind, revert_bind };
+static const struct step_kind step_domain = { probe_domain, apply_domain, revert_domain };
+
+static const struct step_kind *const kinds[PLAN_STEP_MAX_] = {
+	[PLAN_STEP_VFIO]     = &step_vfio,
+	[PLAN_STEP_VF_COUNT] = &step_vf_count,
+	[PLAN_STEP_BIND]     = &step_bind,
+	[PLAN_STEP_POWER]    = &step_power,
+	[PLAN_STEP_DEVCTL]   = &step_devctl,
+	[PLAN_STEP_DEVCTL2]  = &step_devctl2,
+	[PLAN_STEP_ACS]      = &step_acs,
+	[PLAN_STEP_DOMAIN]   = &step_domain,
 };
 
 static int commit_begun(const struct steps *s, struct rows_step *step, const struct seen *seen,
@@ -322,7 +262,7 @@ static void unlock_kept(const struct steps *s, const struct rows_step *step)
 
 static int apply_one(const struct steps *s, struct rows_step *step, struct error *err)
 {
-	const struct step_kind *kind = &kinds[step->kind];
+	const struct step_kind *kind = kinds[step->kind];
 	struct seen seen = { 0 };
 	int r;
 
@@ -370,7 +310,7 @@ static int find_original(const struct steps *s, const char **ret, bool *shared, 
  * may have gone and left the original to it. */
 static int revert_one(const struct steps *s, struct rows_step *step, struct error *err)
 {
-	const struct step_kind *kind = &kinds[step->kind];
+	const struct step_kind *kind = kinds[step->kind];
 	struct arena arena = { 0 };
 	const char *original = NULL;
 	bool shared = false;

@@ -67,6 +67,8 @@ struct place {
 	uint16_t                *acs_base; /* plan_acs_base(); in the plan's arena */
 	struct plan_acs         *candidates; /* owned: GPUs with NICs, if gdr is required */
 	struct plan_acs         *acs;        /* owned: the bundle's; NULL: no pairs, or gdr is off */
+	struct plan_settings_step *settings; /* the bundle's; in the plan's arena */
+	size_t                   nsettings;
 };
 
 /* src/plan/plan.c: a request looked at, up to what can be solved; plan takes the reasons and outlives it. */
@@ -91,6 +93,8 @@ void place_barred(struct place *p, const struct plan_acs_pair *pair); /* gives t
 void place_barred_required(struct place *p); /* the same, of required GPUs with required VFs */
 /* src/plan/gdr.c: acs and notes of the bundle; reasons, where it must not be given. */
 int place_routes(struct place *p, struct error *err);
+/* src/plan/place_settings.c: settings and further notes of the bundle, unless gdr is off. -ENOMEM. */
+int place_settings(struct place *p);
 /* src/plan/cells.c: memory and CPUs of the nodes, for the solver. */
 void place_rooms(struct place *p);
 /* The guest's cells on these nodes; in the plan's arena. -ENOMEM. */

@@ -11,14 +11,15 @@
 #include "base/error.h"
 #include "base/strtab.h"
 #include "plan/place.h"
+#include "plan/settings.h"
 
 static const char *const step_names[PLAN_STEP_MAX_] = {
 	[PLAN_STEP_VFIO] = "vfio",
 	[PLAN_STEP_VF_COUNT] = "vf-count",
 	[PLAN_STEP_BIND] = "bind",
 	[PLAN_STEP_POWER] = "power",
-	[PLAN_STEP_DEVCTL] = "device-control",
-	[PLAN_STEP_DEVCTL2] = "device-control-2",
+	[PLAN_STEP_DEVCTL] = "devctl",
+	[PLAN_STEP_DEVCTL2] = "devctl2",
 	[PLAN_STEP_ACS] = "acs",
 	[PLAN_STEP_DOMAIN] = "domain",
 };
@@ -31,6 +32,11 @@ const char *plan_step_text(enum plan_step_kind k)
 int plan_step_parse(const char *text)
 {
 	return strtab_find(step_names, PLAN_STEP_MAX_, text);
+}
+
+bool plan_step_of_function(enum plan_step_kind k)
+{
+	return k != PLAN_STEP_VFIO && k != PLAN_STEP_DOMAIN;
 }
 
 struct plan *plan_free(struct plan *p)
@@ -252,6 +258,16 @@ static int add_acs(struct place *p)
 	return r;
 }
 
+static int add_settings(struct place *p, bool early)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < p->nsettings && r == 0; i++)
+		if (p->settings[i].early == early)
+			r = add_step(p->plan, p->settings[i].kind, p->settings[i].bdf, NULL, p->settings[i].from, p->settings[i].to);
+	return r;
+}
+
 static int make_steps(struct place *p)
 {
 	const struct inventory *inv = topo_inventory(p->in->topo);
@@ -261,7 +277,7 @@ static int make_steps(struct place *p)
 	int r = 0;
 
 	plan->step = arena_array(&plan->arena, 2 + PLACE_NICS_MAX + plan->ngpus + plan->ncompanions + plan->nvfs +
-					       (p->acs ? p->acs->nwrites : 0), sizeof(*plan->step));
+					       p->nsettings + (p->acs ? p->acs->nwrites : 0), sizeof(*plan->step));
 	if (!plan->step)
 		return -ENOMEM;
 	if (plan->ngpus + plan->nvfs)
@@ -273,7 +289,11 @@ static int make_steps(struct place *p)
 		if (used[n])
 			r = add_vf_count(p, n);
 	if (r == 0)
+		r = add_settings(p, true);
+	if (r == 0)
 		r = add_binds(p);
+	if (r == 0)
+		r = add_settings(p, false);
 	if (r == 0)
 		r = add_acs(p);
 	if (r == 0)
@@ -306,8 +326,9 @@ static int settle(struct place *p, struct error *err)
 	if (plan->fits) {
 		place_why_this(p);
 		place_losses(p);
+		r = place_settings(p);
 	}
-	if (plan->fits)
+	if (r == 0 && plan->fits)
 		return make_steps(p);
 	plan->ngpus = plan->nvfs = plan->ncompanions = plan->ncells = plan->nnotes = 0;
 	return r;

@@ -20,6 +20,7 @@ struct error;
 struct json_object;
 struct inventory;
 struct plan_acs_held;
+struct plan_settings_held;
 
 /* The namespace of the metadata element that marks a libvirt domain as velad's: guest/ writes it, act/
  * looks for it before it touches a domain. */
@@ -48,6 +49,8 @@ struct plan_input {
 	size_t                     ntaken;
 	const struct plan_acs_held *held; /* ports whose ACS control other instances have changed */
 	size_t                     nheld;
+	const struct plan_settings_held *settings; /* what else of functions and ports other instances hold */
+	size_t                     nsettings;
 	struct plan_policy         policy;
 };
 
@@ -76,8 +79,8 @@ enum plan_step_kind {
 	PLAN_STEP_VF_COUNT, /* "vf-count": VFs of a PF, n -> m; target the PF */
 	PLAN_STEP_BIND,     /* "bind":     driver of a function, x -> vfio-pci; target the function */
 	PLAN_STEP_POWER,    /* "power":    what may sleep by itself, "auto,1" -> "on,0"; target the port or function */
-	PLAN_STEP_DEVCTL,   /* "device-control":   of a function, "0x2810" -> "0x5810"; target the function */
-	PLAN_STEP_DEVCTL2,  /* "device-control-2": its second word, "0x0000" -> "0x1000" */
+	PLAN_STEP_DEVCTL,   /* "devctl":   device control of a function, "0x2810" -> "0x5810"; target the function */
+	PLAN_STEP_DEVCTL2,  /* "devctl2":  its second word, "0x0000" -> "0x1000" */
 	PLAN_STEP_ACS,      /* "acs":      ACS control of a port, "0x1d" -> "0x5d"; target the port */
 	PLAN_STEP_DOMAIN,   /* "domain":   libvirt domain, absent -> running; target its name */
 	PLAN_STEP_MAX_,
@@ -85,6 +88,7 @@ enum plan_step_kind {
 
 const char *plan_step_text(enum plan_step_kind k);
 int         plan_step_parse(const char *text); /* -1 if it is none */
+bool        plan_step_of_function(enum plan_step_kind k); /* its target is a BDF */
 
 struct plan_step {
 	enum plan_step_kind kind;

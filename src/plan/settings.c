@@ -234,45 +234,56 @@ static uint16_t payload_word(const struct topo *t, uint32_t i)
 	return cap_of(t, at != TOPO_NONE && cap_of(t, at)->dev_known ? at : i)->devctl;
 }
 
-/* A TLP that is larger than its receiver's payload size is malformed (2.2.2, 7.5.3.4). The port above a function sends to
- * it, too, so they must be equal. */
-static void check_payload(struct check *c, uint32_t i)
+static void say_payload(struct check *c, uint32_t i, unsigned mine, const char *who, uint32_t other, unsigned its)
 {
-	unsigned mine = payload(payload_word(c->t, i)), other = mine;
 	struct plan_settings_finding *f;
 	char name[BDF_TEXT_MAX];
-	uint32_t at = i;
 
-	for (uint32_t up = topo_at(c->t, i)->parent; up != TOPO_NONE && other == mine; up = topo_at(c->t, up)->parent)
-		if (cap_of(c->t, up)->dev_known)
-			other = payload(cap_of(c->t, at = up)->devctl);
-	for (size_t k = 0; !c->whole && k < c->nfn && other == mine; k++)
-		if (cap_of(c->t, c->fn[k])->dev_known)
-			other = payload(payload_word(c->t, at = c->fn[k]));
-	if (other == mine)
-		return;
+	for (size_t k = 0; k < c->n; k++)
+		if (strcmp(c->found[k].rule, "settings.payload") == 0 && bdf_eq(c->found[k].bdf, topo_at(c->t, i)->fn->bdf))
+			return; /* of a port with one below it is enough */
 	f = find(c, "settings.payload", PLAN_SETTINGS_UNSAFE, i);
-	f->observed = text(c, "its packets carry at most %u bytes, those of %s %s %u", 128u << mine,
-			   host_kind_is_bridge(facts(c->t, at)->kind) ? "the port above," : "its peer,", name_of(name, c->t, at), 128u << other);
-	f->needed = "one payload size all the way: a larger packet is malformed to who takes only smaller ones";
-	f->fix = "pci=pcie_bus_safe on the kernel command line, which sets one that all below a root port can take; "
-		 "pci=pcie_bus_peer2peer, where they are below several";
+	f->observed = text(c, "its packets carry at most %u bytes, those of %s%s %u", 128u << mine, who,
+			   name_of(name, c->t, other), 128u << its);
+	f->needed = "one size all the way, for who takes smaller packets drops the larger";
+	f->fix = "pci=pcie_bus_safe on the kernel command line, or pcie_bus_peer2peer for those below several root ports";
 }
 
+/* A TLP that is larger than its receiver's payload size is malformed (2.2.2, 7.5.3.4). The ports above a function send to
+ * it, too, so all must be equal; as must be those of peers below several root ports. */
+static void check_payload(struct check *c, uint32_t i)
+{
+	unsigned mine = payload(payload_word(c->t, i)), its;
+
+	for (uint32_t up = topo_at(c->t, i)->parent; up != TOPO_NONE; up = topo_at(c->t, up)->parent) {
+		its = payload(cap_of(c->t, up)->devctl);
+		if (cap_of(c->t, up)->dev_known && its != mine) {
+			say_payload(c, up, its, "", i, mine);
+			return;
+		}
+	}
+	for (size_t k = 0; !c->whole && k < c->nfn; k++) {
+		its = payload(payload_word(c->t, c->fn[k]));
+		if (cap_of(c->t, c->fn[k])->dev_known && its != mine) {
+			say_payload(c, i, mine, "its peer ", c->fn[k], its);
+			return;
+		}
+	}
+}
+
+/* Off below all of a host bridge, they are so for good. */
 static void check_extended(struct check *c, uint32_t i)
 {
 	const struct pcicap *cap = cap_of(c->t, i);
 	struct plan_settings_finding *f;
 
-	if (!(cap->devcap & PCI_EXP_DEVCAP_EXT_TAG) || cap->devctl & PCI_EXP_DEVCTL_EXT_TAG)
+	if (!(cap->devcap & PCI_EXP_DEVCAP_EXT_TAG) || cap->devctl & PCI_EXP_DEVCTL_EXT_TAG || !extended_tags_work(c->t, i))
 		return;
 	f = find(c, "settings.extended-tag", PLAN_SETTINGS_SLOW, i);
+	f->observed = "it has 5-bit tags: 32 requests under way at most";
 	f->needed = "8-bit tags";
-	f->set = facts(c->t, i)->kind == HOST_GPU && extended_tags_work(c->t, i);
-	f->observed = extended_tags_work(c->t, i) ? "it has 5-bit tags: 32 requests under way at most" :
-						    "it has 5-bit tags, as all below its host bridge: perhaps that cannot take longer ones";
-	f->fix = extended_tags_work(c->t, i) ? "a reboot: the kernel enables them, and something has switched them off since" :
-					       "newer firmware; the kernel enables them unless the host bridge is known not to take them";
+	f->fix = "a reboot: the kernel enables them, and something has switched them off since";
+	f->set = facts(c->t, i)->kind == HOST_GPU;
 }
 
 static void check_tag10(struct check *c, uint32_t i)

@@ -53,14 +53,18 @@ static int input_of_now(struct manager *m, struct plan_input *ret, const struct 
 	struct plan_input in = { .topo = current_topo(m->now) };
 	struct plan_taken *taken = NULL;
 	struct plan_acs_held *held = NULL;
+	struct plan_settings_held *settings = NULL;
 	int r = plan_policy_load(&in.policy, &m->conf, err);
 
 	if (r == 0)
 		r = taken_but(m, except, bundle, &taken, &in.ntaken, arena, err);
 	if (r == 0)
 		r = inst_acs_held(m->instances, &held, &in.nheld, arena, err);
+	if (r == 0)
+		r = inst_settings_held(m->instances, &settings, &in.nsettings, arena, err);
 	in.taken = taken;
 	in.held = held;
+	in.settings = settings;
 	if (r == 0)
 		*ret = in;
 	return r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Drivers, VF counts and control words, on a root that reacts as the kernel would, and on one that does not. */
+/* Drivers, VF counts, control words and power, on a root that reacts as the kernel would, and on one that does not. */
 #include "act/fixture.h"
 
 #include <signal.h>
@@ -430,6 +430,43 @@ static void test_words(void **state)
 	fx_done(&f);
 }
 
+static void test_power(void **state)
+{
+	static const struct act_power awake = { "on", 0 }, was = { "auto", 1 }, control = { "auto", -1 };
+	struct error err = ERROR_INIT;
+	struct act_power now;
+	char value[64];
+	struct fx f;
+
+	(void)state;
+	fx_init(&f);
+	assert_int_equal(act_pci_power(&f.pci, &now, bdf(FX_GPU), NULL, &err), 0);
+	assert_string_equal(now.control, ""); /* no such files: nothing sleeps, and nothing is to be written */
+	assert_int_equal(now.d3cold, -1);
+	assert_int_equal(act_pci_power(&f.pci, &now, bdf(FX_GPU), &awake, &err), 0);
+	fx_dir(&f, GPU_DIR "/power");
+	fx_file(&f, GPU_DIR "/power/control", "auto\n");
+	fx_file(&f, GPU_DIR "/d3cold_allowed", "1\n");
+	assert_int_equal(act_pci_power(&f.pci, &now, bdf(FX_GPU), &awake, &err), 0);
+	assert_string_equal(now.control, "on");
+	assert_int_equal(now.d3cold, 0);
+	assert_int_equal(act_pci_power(&f.pci, &now, bdf(FX_GPU), &control, &err), 0);
+	assert_string_equal(now.control, "auto");
+	assert_int_equal(now.d3cold, 0); /* was not asked for */
+	assert_int_equal(act_pci_power(&f.pci, &now, bdf(FX_GPU), &was, &err), 0);
+	assert_string_equal(fx_text(&f, value, GPU_DIR "/d3cold_allowed"), "1");
+	assert_fails(act_pci_power(&f.pci, &now, bdf("0000:99:00.0"), NULL, &err), -ENODEV, &err, "0000:99:00.0");
+	fx_file(&f, GPU_DIR "/d3cold_allowed", "perhaps\n");
+	err = ERROR_INIT;
+	assert_fails(act_pci_power(&f.pci, &now, bdf(FX_GPU), NULL, &err), -EIO, &err, "cannot read d3cold_allowed");
+	fx_unlink(&f, GPU_DIR "/d3cold_allowed");
+	fx_unlink(&f, GPU_DIR "/power/control");
+	fx_dir(&f, GPU_DIR "/power/control");
+	err = ERROR_INIT;
+	assert_fails(act_pci_power(&f.pci, &now, bdf(FX_GPU), &awake, &err), -EIO, &err, "power/control");
+	fx_done(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -447,6 +484,7 @@ int main(void)
 		cmocka_unit_test(test_acs_refused),
 		cmocka_unit_test(test_look_again),
 		cmocka_unit_test(test_words),
+		cmocka_unit_test(test_power),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,6 +26,7 @@ void sim_attach(struct node *n)
 		{ "sys/devices/pci*/reset", reset_write, NULL },
 		{ "sys/devices/pci*/reset_method", reset_method_write, NULL },
 		{ "sys/devices/pci*/d3cold_allowed", d3cold_write, NULL },
+		{ "sys/devices/pci*/power/control", control_write, NULL },
 		{ "sys/devices/system/node/node*/hugepages/*/nr_hugepages", pool_write, NULL },
 		{ "sys/kernel/mm/hugepages/*/nr_hugepages", pools_write, pools_read },
 		{ "sys/kernel/mm/hugepages/*/free_hugepages", NULL, pools_read },
@@ -93,6 +94,18 @@ static void give_driver(struct sim *s, struct node *dev)
 	sim_driver_set(s, dev, name);
 }
 
+/* pci_pm_init() lets nothing sleep by itself; pcie_portdrv_probe() lets ports, on machines that are not too old. */
+static void give_power(struct sim *s, struct node *dev)
+{
+	char path[SIM_PATH_MAX];
+
+	(void)node_path(path, dev);
+	if (!node_find(s, "%s/power/control", path))
+		(void)node_add(s, TEXT_FILE, config_is_bridge(dev) ? "auto" : "on", "%s/power/control", path);
+	if (!node_attr(dev, "d3cold_allowed"))
+		(void)node_add(s, TEXT_FILE, "1", "%s/d3cold_allowed", path);
+}
+
 static int know_device(struct sim *s, const char *bdf)
 {
 	struct node *dev = sim_device(s, bdf), *methods, *config, *physfn;
@@ -101,6 +114,7 @@ static int know_device(struct sim *s, const char *bdf)
 
 	if (!dev)
 		return -EINVAL;
+	give_power(s, dev);
 	give_driver(s, dev);
 	methods = node_attr(dev, "reset_method");
 	group_count(s, dev, 1);

@@ -69,9 +69,13 @@ void sim_driver_set(struct sim *s, struct node *dev, const char *driver)
 		uevent(s, "unbind", dev);
 		if (s->guests && strcmp(old, SIM_VFIO) == 0)
 			ats_attach(s, dev, false);
+		if (strcmp(old, SIM_VFIO) == 0) /* vfio_pci_core_unregister_device() */
+			sim_control(s, dev, "on");
 	}
 	if (!driver[0])
 		return;
+	if (strcmp(driver, SIM_VFIO) == 0) /* vfio_pci_core_register_device() */
+		sim_control(s, dev, "auto");
 	set_uevent(dev, driver);
 	node_link(s, node_find(s, "sys/bus/pci/drivers/%s", driver), "%s/driver", node_path(path, dev));
 	node_link(s, dev, "sys/bus/pci/drivers/%s/%s", driver, dev->name);

@@ -157,13 +157,41 @@ static void set_power(struct sim *s, struct node *dev, bool on)
 			set_power(s, c, on);
 }
 
-/* pci_pm_runtime_suspend() goes that deep only where d3cold_allowed_store() has not forbidden it. */
+void sim_control(struct sim *s, struct node *dev, const char *value)
+{
+	char path[SIM_PATH_MAX];
+	struct node *n = node_find(s, "%s/power/control", node_path(path, dev));
+
+	if (n)
+		node_text(n, value);
+}
+
+/* control_store(), drivers/base/power/sysfs.c */
+int control_write(struct sim *s, struct node *n, const char *value, size_t len, off_t off)
+{
+	char text[8] = "";
+
+	(void)s;
+	(void)off;
+	(void)snprintf(text, sizeof(text), "%.*s", (int)strcspn(value, "\n"), value);
+	if (len > sizeof(text) || (strcmp(text, "on") != 0 && strcmp(text, "auto") != 0))
+		return -EINVAL;
+	node_text(n, text);
+	return 0;
+}
+
+/* pci_pm_runtime_suspend() comes only where control_store() lets it, and goes that deep only where d3cold_allowed_store()
+ * has not forbidden it. */
 static int on_power(struct sim *s, struct node *dev, const struct words *w)
 {
 	bool on = w->word[2] && strcmp(w->word[2], "D0") == 0;
+	char path[SIM_PATH_MAX];
+	const struct node *control = node_find(s, "%s/power/control", node_path(path, dev));
 
 	if (!on && (!w->word[2] || strcmp(w->word[2], "D3cold") != 0))
 		return -EINVAL;
+	if (!on && control && strcmp(control->text, "on") == 0)
+		return -EPERM;
 	if (!on && node_attr(dev, "d3cold_allowed") && !node_number(dev, "d3cold_allowed", 10))
 		return -EPERM;
 	set_power(s, dev, on);

@@ -106,6 +106,7 @@ struct node *sim_bridge(const struct node *dev); /* the port above; NULL: it is 
 void         sim_remove(struct sim *s, struct node *dev); /* pci_stop_and_remove_bus_device() */
 const char  *sim_driver(const struct node *dev);         /* "": none */
 void         sim_driver_set(struct sim *s, struct node *dev, const char *driver); /* "" unbinds */
+void         sim_control(struct sim *s, struct node *dev, const char *value); /* power/control */
 void         sim_probe(struct sim *s, struct node *dev); /* lets the driver that matches have it */
 bool         sim_iommu(struct sim *s);
 
@@ -126,7 +127,7 @@ void         sim_lock(void);
 void         sim_unlock(void);
 
 sim_write_fn driver_override_write, driver_bind_write, driver_unbind_write, drivers_probe_write;
-sim_write_fn sriov_numvfs_write, config_write, reset_write, reset_method_write, d3cold_write, pool_write, pools_write;
+sim_write_fn sriov_numvfs_write, config_write, reset_write, reset_method_write, d3cold_write, control_write, pool_write, pools_write;
 sim_write_fn event_write, fault_write, log_write;
 sim_read_fn  pools_read, uevent_read, fault_read, log_read;
 

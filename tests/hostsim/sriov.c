@@ -90,6 +90,7 @@ static void make_files(struct sim *s, const char *path, const struct node *pf)
 					      { "irq", "0" },
 					      { "power_state", "D0" },
 					      { "d3cold_allowed", "1" },
+					      { "power/control", "on" },
 					      { "reset", NULL },
 					      { "current_link_speed", "Unknown" },
 					      { "current_link_width", "0" },

@@ -29,7 +29,7 @@ until_is() {
 	return 1
 }
 writes() { cat "$sim/log" | grep -c .; }
-config_writes() { cat "$sim/log" | grep '/config '; }
+config_writes() { cat "$sim/log" | grep "/$port/config "; } # of the port
 word() { peek "$1" $(($(extended "$1" 000d) + 6)); } # of ACS control
 set_word() { poke "$1" $(($(extended "$1" 000d) + 6)) "$2"; }
 set_ats() { poke "$1" $(($(extended "$1" 000f) + 6)) "$2"; }
@@ -51,7 +51,7 @@ put '' "$sim/log"
 out=$(create one "${guest[@]}" --require $gpu)
 is "create: it runs" "running" "$(state one)"
 [[ $(state one) == running ]] || sed 's/^/#   /' <<<"$out"
-is "its port has Direct Translated P2P, by the only write to config space" "005d 1" "$(word $port) $(config_writes | wc -l)"
+is "its port has Direct Translated P2P, by the only write to its config space" "005d 1" "$(word $port) $(config_writes | wc -l)"
 is "ATS of its VF, and of its GPU, is seen to be on" "on on, ATS on" "$(ats one), $(ctl show one | grep -o 'ATS on')"
 is "velactl show has the step" "acs $port 0x1d 0x5d done" "$(ctl show one | awk '$1 == "acs" { print $1, $2, $3, $4, $5 }')"
 is "velactl nccl-topology: GPU and VF below one switch" "1 2 302 200" "$(ctl nccl-topology one | python3 -c '
@@ -103,7 +103,7 @@ for error in EIO EBUSY; do
 		put clear "$sim/fault"
 		line=$(cat "$sim/log" | sed -n $((k + 1))p)
 		[[ $(state fail) == failed ]] || bad+="write $k ($line): it is \"$(state fail)\": $(tail -n 1 <<<"$out")"$'\n'
-		[[ $line != */config* ]] || grep -q "step acs $port: port $port: cannot write ACS control 0x5d" <<<"$out" || bad+="it says: $out"
+		[[ $line != */$port/config* ]] || grep -q "step acs $port: port $port: cannot write ACS control 0x5d" <<<"$out" || bad+="it says: $out"
 		diff=$(host_differs) || bad+="write $k ($line): the host differs: $diff"$'\n'
 		ctl delete fail >/dev/null 2>&1
 	done

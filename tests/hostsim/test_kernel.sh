@@ -162,6 +162,9 @@ is "AER: an error that is none, a kind that is none" "Invalid argument Invalid a
 	"$(attempt put "aer $gpu fatal RxErr 1" $sim/event) $(attempt put "aer $gpu bad RxErr 1" $sim/event)"
 nic=0000:1a:00.0
 poke $nic 4 0146
+is "D3cold: not of who may not sleep" "Operation not permitted" "$(put on $sys/devices/$nic/power/control; attempt put "power $nic D3cold" $sim/event)"
+is "power/control: on and auto, nothing else" "ok Invalid argument auto" "$(attempt put auto $sys/devices/$nic/power/control) $(
+	attempt put off $sys/devices/$nic/power/control) $(attr $nic power/control)"
 is "D3cold: away" "ok D3cold ffff" "$(attempt put "power $nic D3cold" $sim/event) $(attr $nic power_state) $(peek $nic 4)"
 is "D0: back, restored" "ok D0 0146" "$(attempt put "power $nic D0" $sim/event) $(attr $nic power_state) $(peek $nic 4)"
 is "D3cold: d3cold_allowed forbids it" "Operation not permitted" \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* fake_act — a machine in memory behind struct act: drivers, overrides, VFs that come and go, control words, domains.
+/* fake_act — a machine in memory behind struct act: drivers, overrides, VFs that come and go, control words, power, domains.
  *
  * It can fail or end the process at call k: before the effect, in the middle of it or after it. It lies in
  * shared memory, so that it outlives a child that "crashed". As the kernel does, it refuses to take a
@@ -36,6 +36,7 @@ enum fake_when { FAKE_BEFORE, FAKE_HALF, FAKE_AFTER, FAKE_WHEN_MAX_ };
 struct fake_words { /* control words of a config space */
 	unsigned has;  /* bit n: it has word n */
 	bool     dead; /* reads as ff */
+	struct act_power power;
 	uint16_t now[ACT_WORD_MAX_], stuck[ACT_WORD_MAX_]; /* stuck: bits that take no write, which shows when they are read back */
 };
 
@@ -84,6 +85,16 @@ static inline struct fake_fn *fake_find(struct fake *f, struct bdf bdf)
 		if (f->fn[i].there && bdf_eq(f->fn[i].bdf, bdf))
 			return &f->fn[i];
 	return NULL;
+}
+
+static inline struct fake_words *fake_words(struct fake *f, struct bdf bdf)
+{
+	struct fake_fn *fn = fake_find(f, bdf);
+
+	for (size_t i = 0; i < FAKE_PORTS; i++)
+		if (bdf_eq(f->port[i].bdf, bdf) && !f->port[i].gone)
+			return &f->port[i].w;
+	return fn ? &fn->w : NULL;
 }
 
 /* ---- faults ----------------------------------------------------------------------------------------- */
@@ -288,10 +299,10 @@ static inline int fake_driver(void *self, struct act_driver *ret, struct bdf bdf
 	struct fake_fn *fn = fake_find(f, bdf);
 	int r = fake_point(f, f->when, err);
 
-	if (r == 0 && !fn)
+	if (r == 0 && !fn && !fake_words(f, bdf))
 		r = error_set(err, -ENODEV, "this host has no such function");
 	if (r == 0)
-		*ret = fn->d;
+		*ret = fn ? fn->d : (struct act_driver){ .driver = "pcieport" };
 	return fake_leave(f, r);
 }
 
@@ -309,24 +320,18 @@ static inline int fake_driver_set(void *self, struct bdf bdf, const struct act_d
 		r = error_set(err, -EBUSY, "a guest has it");
 	if (r == 0) {
 		(void)snprintf(fn->d.override, sizeof(fn->d.override), "%s", want->override);
+		if (strcmp(fn->d.driver, "vfio-pci") == 0) /* vfio_pci_core_unregister_device() */
+			(void)snprintf(fn->w.power.control, sizeof(fn->w.power.control), "on");
 		fn->d.driver[0] = '\0'; /* unbound, not yet bound again */
 		r = fake_point(f, FAKE_HALF, err);
 	}
 	if (r == 0) {
 		(void)snprintf(fn->d.driver, sizeof(fn->d.driver), "%s", want->driver);
+		if (strcmp(fn->d.driver, "vfio-pci") == 0) /* vfio_pci_core_register_device() */
+			(void)snprintf(fn->w.power.control, sizeof(fn->w.power.control), "auto");
 		r = fake_point(f, FAKE_AFTER, err);
 	}
 	return fake_leave(f, r);
-}
-
-static inline struct fake_words *fake_words(struct fake *f, struct bdf bdf)
-{
-	struct fake_fn *fn = fake_find(f, bdf);
-
-	for (size_t i = 0; i < FAKE_PORTS; i++)
-		if (bdf_eq(f->port[i].bdf, bdf) && !f->port[i].gone)
-			return &f->port[i].w;
-	return fn ? &fn->w : NULL;
 }
 
 /* Looking at ACS control is the call "acs", also where what is wanted is so already; writing is "acs_set". */
@@ -340,12 +345,13 @@ static inline const char *fake_word_call(enum act_word which, bool writes)
 
 static inline int fake_word_write(struct fake *f, uint16_t *now, uint16_t stuck, uint16_t want, struct error *err)
 {
+	bool optional = strncmp(f->last, "devctl", 6) == 0;
 	int r;
 
 	*now = (uint16_t)((want & ~stuck) | (*now & stuck));
 	r = fake_point(f, FAKE_HALF, err);
 	if (r == 0 && *now != want)
-		r = error_set(err, -EIO, "%s: control is 0x%02x after 0x%02x", f->last, *now, want);
+		r = error_set(err, optional ? -ENXIO : -EIO, "%s: control is 0x%02x after 0x%02x", f->last, *now, want);
 	return r < 0 ? r : fake_point(f, FAKE_AFTER, err);
 }
 
@@ -379,6 +385,37 @@ static inline int fake_word(void *self, uint16_t *ret, struct bdf bdf, enum act_
 		w->now[which] &= (uint16_t)~FAKE_DT;
 		f->lose_after_read = false;
 	}
+	return fake_leave(f, r);
+}
+
+static inline bool fake_power_is(const struct act_power *now, const struct act_power *want)
+{
+	return (!want->control[0] || strcmp(now->control, want->control) == 0) && (want->d3cold < 0 || now->d3cold == want->d3cold);
+}
+
+/* Looking is the call "power", also where it is so already; writing is "power_set". */
+static inline int fake_power(void *self, struct act_power *ret, struct bdf bdf, const struct act_power *want, struct error *err)
+{
+	struct fake *f = fake_enter(self, "power");
+	struct fake_words *w = fake_words(f, bdf);
+	bool writes = w && want && !fake_power_is(&w->power, want);
+	int r;
+
+	(void)snprintf(f->last, sizeof(f->last), "power%s", writes ? "_set" : "");
+	r = fake_point(f, writes ? FAKE_BEFORE : f->when, err);
+	if (r == 0 && !w)
+		r = error_set(err, -ENODEV, "this host has no such function");
+	if (r == 0 && writes) {
+		if (want->control[0])
+			memcpy(w->power.control, want->control, sizeof(want->control));
+		r = fake_point(f, FAKE_HALF, err);
+	}
+	if (r == 0 && writes) {
+		w->power.d3cold = want->d3cold < 0 ? w->power.d3cold : want->d3cold;
+		r = fake_point(f, FAKE_AFTER, err);
+	}
+	if (r == 0)
+		*ret = w->power;
 	return fake_leave(f, r);
 }
 
@@ -484,6 +521,7 @@ static inline struct act fake_act(struct fake *f)
 		.driver = fake_driver,
 		.driver_set = fake_driver_set,
 		.word = fake_word,
+		.power = fake_power,
 		.domain = fake_domain,
 		.domain_start = fake_domain_start,
 		.domain_stop = fake_domain_stop,
@@ -500,7 +538,8 @@ static inline void fake_add(struct fake *f, const char *bdf, const char *driver,
 	if (!bdf_parse(&fn->bdf, bdf))
 		abort();
 	(void)snprintf(fn->d.driver, sizeof(fn->d.driver), "%s", driver);
-	fn->w = (struct fake_words){ .has = 1u << ACT_ATS | 1u << ACT_DEVCTL | 1u << ACT_DEVCTL2, .now = { [ACT_DEVCTL] = 0x2810 } };
+	fn->w = (struct fake_words){ .has = 1u << ACT_ATS | 1u << ACT_DEVCTL | 1u << ACT_DEVCTL2, .power = { "on", 1 },
+				     .now = { [ACT_DEVCTL] = 0x2820 } };
 	fn->there = pf < 0;
 	fn->pf = pf;
 }
@@ -522,8 +561,8 @@ static inline struct fake *fake_new(void)
 	if (f == MAP_FAILED)
 		abort();
 	fake_reset_lock(f);
-	f->port[0] = (struct fake_port){ .w = { .has = 1u << ACT_ACS, .now = { [ACT_ACS] = 0x1d } } };
-	f->port[1] = (struct fake_port){ .w = { .has = 1u << ACT_ACS, .now = { [ACT_ACS] = 0x1f } } };
+	f->port[0] = (struct fake_port){ .w = { .has = 1u << ACT_ACS, .power = { "auto", 1 }, .now = { [ACT_ACS] = 0x1d } } };
+	f->port[1] = (struct fake_port){ .w = { .has = 1u << ACT_ACS, .power = { "auto", 1 }, .now = { [ACT_ACS] = 0x1f } } };
 	if (!bdf_parse(&f->port[0].bdf, FAKE_PORT) || !bdf_parse(&f->port[1].bdf, FAKE_PORT_TB))
 		abort();
 	fake_add(f, "0000:19:00.0", "nvidia", -1);
@@ -558,11 +597,12 @@ static inline char *fake_text(struct fake *f)
 	(void)pthread_mutex_lock(&f->lock);
 	for (size_t i = 0; i < f->nfns; i++)
 		if (f->fn[i].there)
-			sbuf_addf(&b, "%s %s/%s %04x %04x %04x\n", bdf_text(text, f->fn[i].bdf), f->fn[i].d.driver,
-				  f->fn[i].d.override, f->fn[i].w.now[ACT_ATS], f->fn[i].w.now[ACT_DEVCTL],
+			sbuf_addf(&b, "%s %s/%s %s,%d %04x %04x %04x\n", bdf_text(text, f->fn[i].bdf), f->fn[i].d.driver,
+				  f->fn[i].d.override, f->fn[i].w.power.control, f->fn[i].w.power.d3cold, f->fn[i].w.now[ACT_ATS], f->fn[i].w.now[ACT_DEVCTL],
 				  f->fn[i].w.now[ACT_DEVCTL2]);
 	for (size_t i = 0; i < FAKE_PORTS; i++)
-		sbuf_addf(&b, "%s acs %02x\n", bdf_text(text, f->port[i].bdf), f->port[i].w.now[ACT_ACS]);
+		sbuf_addf(&b, "%s acs %02x %s,%d\n", bdf_text(text, f->port[i].bdf), f->port[i].w.now[ACT_ACS],
+			  f->port[i].w.power.control, f->port[i].w.power.d3cold);
 	for (size_t i = 0; i < FAKE_DOMAINS; i++)
 		if (f->domain[i].name[0])
 			sbuf_addf(&b, "domain %s %d\n", f->domain[i].name, (int)f->domain[i].state);

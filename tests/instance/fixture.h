@@ -44,7 +44,7 @@ static inline void fx_step(struct plan *p, enum plan_step_kind kind, const char 
 
 	*s = (struct plan_step){ .kind = kind, .bdf = BDF_NONE, .from = from, .to = to };
 	s->target = arena_strdup(&p->arena, target);
-	if (kind == PLAN_STEP_VF_COUNT || kind == PLAN_STEP_BIND || kind == PLAN_STEP_ACS)
+	if (plan_step_of_function(kind))
 		s->bdf = test_bdf(target);
 }
 
@@ -68,6 +68,8 @@ static inline void fx_steps(struct plan *p, const struct fx_want *w)
 	fx_step(p, PLAN_STEP_VFIO, "vfio-pci", "absent", "loaded");
 	if (w->pf)
 		fx_step(p, PLAN_STEP_VF_COUNT, w->pf, "0", "8");
+	if (w->pf && w->gpu)
+		fx_step(p, PLAN_STEP_POWER, FAKE_PORT, "auto,1", "on,0");
 	if (w->gpu)
 		fx_step(p, PLAN_STEP_BIND, w->gpu, strcmp(w->gpu, "0000:3b:00.0") ? "nvidia" : "(none)", "vfio-pci");
 	if (w->companion)
@@ -75,6 +77,8 @@ static inline void fx_steps(struct plan *p, const struct fx_want *w)
 	for (size_t i = 0; i < p->nvfs; i++)
 		fx_step(p, PLAN_STEP_BIND, bdf_text(text, p->vf[i].bdf), "(new)", "vfio-pci");
 	if (w->pf && w->gpu) {
+		fx_step(p, PLAN_STEP_POWER, w->gpu, "auto,1", "on,0");
+		fx_step(p, PLAN_STEP_DEVCTL, w->pf, "0x2820", "0x5830");
 		fx_step(p, PLAN_STEP_ACS, FAKE_PORT, "0x1d", "0x5d");
 		fx_step(p, PLAN_STEP_ACS, FAKE_PORT_TB, "0x1f", "0x5d");
 	}
@@ -106,7 +110,7 @@ static inline struct plan *fx_plan(const struct fx_want *w)
 		p->companion[p->ncompanions++] = (struct plan_companion){ test_bdf(w->companion), test_bdf(w->gpu) };
 	p->cell = arena_array(&p->arena, 1, sizeof(*p->cell));
 	p->cell[p->ncells++] = (struct plan_cell){ .host_node = 0, .memory = 512u << 20, .vcpus = 1 };
-	p->step = arena_array(&p->arena, 16, sizeof(*p->step));
+	p->step = arena_array(&p->arena, 24, sizeof(*p->step));
 	fx_steps(p, w);
 	p->domain_xml = fx_xml(p);
 	return p;

@@ -54,7 +54,7 @@ static void bench_add(struct bench *b, enum plan_step_kind kind, const char *tar
 	struct error err = ERROR_INIT;
 
 	*s = (struct rows_step){ (int64_t)b->steps.n++, kind, target, BDF_NONE, from, to, STEP_PENDING };
-	if (kind == PLAN_STEP_VF_COUNT || kind == PLAN_STEP_BIND || kind == PLAN_STEP_ACS)
+	if (plan_step_of_function(kind))
 		s->bdf = test_bdf(target);
 	assert_int_equal(store_begin(&tx, b->store, &err), 0);
 	assert_int_equal(rows_step_add(tx, "a", s, &err), 0);
@@ -415,6 +415,115 @@ static void acs_gone(void **state)
 	bench_done(&b);
 }
 
+static struct fake_words *words(struct bench *b, const char *bdf)
+{
+	return fake_words(b->fx.machine, test_bdf(bdf));
+}
+
+/* Flags are only set, read requests only grow, and back come these and nothing else. */
+static void devctl_bits(void **state)
+{
+	struct bench b;
+
+	(void)state;
+	bench_new(&b);
+	bench_add(&b, PLAN_STEP_DEVCTL, PF, "0x2820", "0x5930");
+	bench_add(&b, PLAN_STEP_DEVCTL, GPU, "0x3820", "0x3830");
+	bench_add(&b, PLAN_STEP_DEVCTL2, GPU, "0x0000", "0x1000");
+	words(&b, GPU)->now[ACT_DEVCTL] = 0x5927; /* more than was asked for */
+	apply_all(&b);
+	assert_int_equal(words(&b, PF)->now[ACT_DEVCTL], 0x5930);
+	assert_int_equal(words(&b, GPU)->now[ACT_DEVCTL], 0x5937);
+	assert_int_equal(words(&b, GPU)->now[ACT_DEVCTL2], 0x1000);
+	assert_string_equal(stored(&b, "SELECT value FROM original WHERE target = '" PF "'"), "0x2000");
+	assert_string_equal(stored(&b, "SELECT value FROM original WHERE target = '" GPU "' AND kind = 'devctl'"), "0x5100");
+	words(&b, PF)->now[ACT_DEVCTL] = 0x394f; /* what the guest, or a driver, has made of it */
+	words(&b, GPU)->now[ACT_DEVCTL2] = 0x1406;
+	revert_all(&b);
+	assert_int_equal(words(&b, PF)->now[ACT_DEVCTL], 0x284f);
+	assert_int_equal(words(&b, GPU)->now[ACT_DEVCTL], 0x5927);
+	assert_int_equal(words(&b, GPU)->now[ACT_DEVCTL2], 0x0406);
+	assert_string_equal(stored(&b, "SELECT count(*) FROM original"), "0");
+	bench_done(&b);
+}
+
+/* Bits that take no write are no failure; the instance has it as a finding. A write that fails is one. */
+static void devctl_hard_wired(void **state)
+{
+	struct bench b;
+
+	(void)state;
+	bench_new(&b);
+	bench_add(&b, PLAN_STEP_DEVCTL, PF, "0x2820", "0x5830");
+	words(&b, PF)->stuck[ACT_DEVCTL] = 0x0010;
+	apply_all(&b);
+	assert_int_equal(words(&b, PF)->now[ACT_DEVCTL], 0x5820);
+	assert_string_equal(stored(&b, "SELECT rule || ' ' || device FROM finding"), "settings.hard-wired " PF);
+	revert_all(&b);
+	words(&b, PF)->stuck[ACT_DEVCTL] = 0;
+	fx_expect_machine(&b.fx, b.before);
+	b.step[0].state = STEP_PENDING;
+	fake_break(b.fx.machine, "devctl_set");
+	refused(&b, -EIO, "step devctl " PF ": devctl_set is broken");
+	fake_break(b.fx.machine, "");
+	words(&b, PF)->dead = true;
+	b.step[0].state = STEP_PENDING;
+	refused(&b, -EIO, "reads as ff");
+	words(&b, PF)->dead = false;
+	fx_expect_machine(&b.fx, b.before);
+	bench_done(&b);
+}
+
+static void power_and_back(void **state)
+{
+	struct bench b;
+
+	(void)state;
+	bench_new(&b);
+	bench_add(&b, PLAN_STEP_POWER, PORT, "unknown,1", "on,0");
+	bench_add(&b, PLAN_STEP_POWER, PORT_TB, "on,-", "on,0");
+	b.fx.machine->port[1].w.power = (struct act_power){ "on", -1 }; /* a kernel without ACPI */
+	apply_all(&b);
+	assert_string_equal(words(&b, PORT)->power.control, "on");
+	assert_int_equal(words(&b, PORT)->power.d3cold, 0);
+	assert_string_equal(stored(&b, "SELECT value FROM original WHERE target = '" PORT "'"), "auto,1");
+	assert_string_equal(stored(&b, "SELECT value FROM original WHERE target = '" PORT_TB "'"), "on,-");
+	fake_break(b.fx.machine, "power_set");
+	assert_int_equal(steps_revert(&b.steps, &(struct error){ 0 }), -EIO);
+	fake_break(b.fx.machine, "");
+	revert_all(&b);
+	b.fx.machine->port[1].w.power = (struct act_power){ "auto", 1 };
+	fx_expect_machine(&b.fx, b.before);
+	b.step[0].state = b.step[1].state = STEP_PENDING;
+	b.step[0].to = "asleep";
+	refused(&b, -EINVAL, "\"asleep\" does not say whether it may sleep");
+	bench_done(&b);
+}
+
+/* "auto" was vfio-pci's word. Once another driver has the function, it is not written to it. */
+static void power_of_vfio(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct bench b;
+
+	(void)state;
+	bench_new(&b);
+	bench_add(&b, PLAN_STEP_VFIO, "vfio-pci", "absent", "loaded");
+	bench_add(&b, PLAN_STEP_BIND, GPU, "nvidia", "vfio-pci");
+	bench_add(&b, PLAN_STEP_POWER, GPU, "auto,1", "on,0");
+	apply_all(&b);
+	assert_string_equal(words(&b, GPU)->power.control, "on");
+	assert_string_equal(stored(&b, "SELECT value FROM original WHERE kind = 'power'"), "auto,1,vfio-pci");
+	fake_break(b.fx.machine, "power_set");
+	assert_int_equal(steps_revert(&b.steps, &err), -EIO);
+	fake_break(b.fx.machine, "");
+	assert_string_equal(fake_find(b.fx.machine, test_bdf(GPU))->d.driver, "nvidia");
+	revert_all(&b);
+	assert_int_equal(words(&b, GPU)->power.d3cold, 1);
+	fx_expect_machine(&b.fx, b.before);
+	bench_done(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -431,6 +540,10 @@ int main(void)
 		cmocka_unit_test(acs_already),
 		cmocka_unit_test(acs_refusals),
 		cmocka_unit_test(acs_gone),
+		cmocka_unit_test(devctl_bits),
+		cmocka_unit_test(devctl_hard_wired),
+		cmocka_unit_test(power_and_back),
+		cmocka_unit_test(power_of_vfio),
 	};
 
 	log_init((enum log_level)0); /* failures are what is tested here */

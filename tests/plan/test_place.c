@@ -235,12 +235,22 @@ static void xe9680_pairs_gpu_and_nic(void **state)
 	assert_int_equal(p->worst_path, TOPO_PIX);
 	assert_int_equal(p->gpu_path, TOPO_NODE);
 	assert_int_equal(p->ncells, 1);
-	/* vfio, 2 vf-count, 4 bind, domain */
-	assert_int_equal(p->nsteps, 8);
+	/* vfio, 2 vf-count, power of 8 ports and 2 PFs, 4 bind, power and tags of 2 GPUs, domain */
+	assert_int_equal(p->nsteps, 22);
 	assert_int_equal(p->step[0].kind, PLAN_STEP_VFIO);
 	assert_string_equal(p->step[1].from, "0");
 	assert_string_equal(p->step[1].to, "8");
-	assert_string_equal(p->step[7].to, "running");
+	for (size_t i = 3; i < 13; i++)
+		assert_int_equal(p->step[i].kind, PLAN_STEP_POWER);
+	for (size_t i = 13; i < 17; i++)
+		assert_int_equal(p->step[i].kind, PLAN_STEP_BIND);
+	assert_true(bdf_eq(p->step[17].bdf, p->gpu[0]) && bdf_eq(p->step[18].bdf, p->gpu[1]));
+	assert_string_equal(p->step[17].from, "auto,1"); /* vfio-pci's doing */
+	assert_int_equal(p->step[19].kind, PLAN_STEP_DEVCTL2);
+	assert_string_equal(p->step[21].to, "running");
+	plan_free(p);
+	p = test_plan(t, "{\"gpus\":2,\"vfs_per_gpu\":1,\"max_path\":\"PIX\",\"vcpus\":2,\"gdr\":\"off\"}", NULL, 0);
+	assert_int_equal(p->nsteps, 8); /* settings are left alone */
 	plan_free(p);
 	topo_unref(t);
 }

@@ -44,7 +44,7 @@ is "cleared by hand while velad sleeps: the guest's copies are redirected" "$red
 l1 'systemctl kill --signal=CONT velad'
 is "velad awake: direct again" "$direct" "$(guest_routes "$console" "$direct")"
 is "the guest has a finding, and runs" "running acs.lost $port" \
-	"$(l1 'sleep 1; velactl -o json show one | jq -r "[.state, .findings[].rule, .findings[].device] | join(\" \")"')"
+	"$(l1 'sleep 1; velactl -o json show one | jq -r "[.state, (.findings[] | select(.rule | startswith(\"acs.\")) | .rule, .device)] | join(\" \")"')"
 matches "the journal has port and guest" "instance one: ACS control of port $port was 0x1d" "$(l1 'journalctl -u velad --no-pager')"
 seen=$(l1 -t 120 "
 	now() { echo \$((\${EPOCHREALTIME/./} / 1000)); }

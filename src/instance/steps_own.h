@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* instance/steps — what the files of steps share (room-private). */
+
+#include <stdbool.h>
+
+#include "instance/rows.h"
+#include "instance/steps.h"
+
+#define STEP_VALUE_MAX (2 * ACT_DRIVER_MAX)
+
+struct seen {
+	bool so;                    /* already as the step wants it */
+	char value[STEP_VALUE_MAX]; /* what is there now, as revert will read it */
+};
+
+struct step_kind {
+	/* Also refuses a machine on which the step must not be done. */
+	int (*probe)(const struct steps *s, struct seen *ret, const struct rows_step *step, struct error *err);
+	int (*apply)(const struct steps *s, const struct rows_step *step, struct error *err);
+	/* NULL: stays as it is */
+	int (*revert)(const struct steps *s, const struct rows_step *step, const char *original,
+		      struct error *err);
+};
+
+/* Says that a function is gone from the host, and returns 0. */
+int steps_gone(const struct steps *s, const struct rows_step *step);
+
+/* src/instance/words.c */
+extern const struct step_kind step_acs, step_devctl, step_devctl2, step_power;
