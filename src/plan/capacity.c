@@ -68,7 +68,7 @@ static void say_left(struct plan *out, const struct place *p, uint64_t left, uns
 {
 	uint64_t alone = 0;
 
-	for (uint32_t g = 0; g < p->ngpus && p->want.vfs_per_gpu; g++)
+	for (uint32_t g = 0; g < p->ngpus && g < PLACE_GPUS_MAX && p->want.vfs_per_gpu; g++)
 		alone |= (uint64_t)(p->gpu[g].nearest > p->want.max_path) << g;
 	for (left = left & alone ? left & alone : left; left; left &= left - 1) { /* the others lack these */
 		uint32_t g = (uint32_t)__builtin_ctzll(left);
