@@ -158,14 +158,16 @@ static int compare(const void *a, const void *b)
 int check_host(struct check_report **ret, const struct check_input *in, struct error *err)
 {
 	auto_(check_report_free) struct check_report *report = calloc(1, sizeof(*report));
-	auto_(plan_acs_free) struct plan_acs *acs = NULL;
 	struct check_run run = { .report = report, .in = in, .t = in->topo, .inv = topo_inventory(in->topo) };
 	struct plan_settings_finding *settings = NULL;
-	int r = report ? plan_acs_all(&acs, in->topo, false, err) : -ENOMEM;
+	int r;
 
-	if (err->code)
+	if (!report)
+		return error_set(err, -ENOMEM, "no memory for the checks");
+	r = plan_acs_all(&report->acs, in->topo, false, err);
+	if (r < 0)
 		return r;
-	run.acs = acs;
+	run.acs = report->acs;
 	r = plan_settings_check(&settings, &run.nsettings, in->topo, NULL, 0, &report->arena);
 	run.settings = settings;
 	for (size_t i = 0; r == 0 && i < check_rule_count(); i++)
@@ -180,6 +182,7 @@ int check_host(struct check_report **ret, const struct check_input *in, struct e
 struct check_report *check_report_free(struct check_report *r)
 {
 	if (r) {
+		plan_acs_free(r->acs);
 		arena_done(&r->arena);
 		free(r);
 	}

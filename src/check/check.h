@@ -16,6 +16,7 @@
 struct check_run;
 struct error;
 struct json_object;
+struct plan_acs;
 struct topo;
 
 enum check_severity { CHECK_ERROR, CHECK_WARNING, CHECK_INFO, CHECK_SEVERITIES };
@@ -46,11 +47,12 @@ struct check_input {
 
 struct check_report {
 	struct arena          arena;
+	struct plan_acs      *acs;     /* owned: findings borrow from it */
 	struct check_finding *finding; /* by result and severity, then rule, then component */
 	size_t                n, size;
 };
 
-/* Every rule has at least one finding. -ENOMEM. */
+/* Every rule has at least one finding. The report borrows from in->topo. -ENOMEM. */
 int check_host(struct check_report **ret, const struct check_input *in, struct error *err);
 struct check_report *check_report_free(struct check_report *r); /* NULL is fine; returns NULL */
 AUTO_DEFINE(struct check_report *, check_report_free);

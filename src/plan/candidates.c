@@ -15,6 +15,14 @@ const char *place_owner(const struct place *p, struct bdf bdf)
 	return NULL;
 }
 
+/* Audio, USB and the like of a GPU go along with it; a disk or a network port of the same device is somebody's. */
+static bool goes_along(const struct host_function *o)
+{
+	unsigned base = o->facts->class >> 16; /* 01 storage, 02 network: PCI Code and ID Assignment 1.1, 1.2 and 1.3 */
+
+	return o->facts->kind != HOST_NIC && o->facts->kind != HOST_NVME && base != 0x01 && base != 0x02;
+}
+
 const struct host_function *place_group_stranger(const struct place *p, const struct host_function *fn)
 {
 	const struct inventory *inv = topo_inventory(p->in->topo);
@@ -23,7 +31,7 @@ const struct host_function *place_group_stranger(const struct place *p, const st
 		const struct host_function *o = &inv->fn[i];
 
 		if (o->iommu_group == fn->iommu_group && o != fn && !host_kind_is_bridge(o->facts->kind) &&
-		    (fn->facts->is_vf || o->facts->is_vf || !bdf_same_device(o->bdf, fn->bdf)))
+		    (fn->facts->is_vf || o->facts->is_vf || !bdf_same_device(o->bdf, fn->bdf) || !goes_along(o)))
 			return o;
 	}
 	return NULL;
@@ -54,8 +62,8 @@ static bool excluded(struct place *p, const struct host_function *fn)
 /* The rules that GPUs, VFs and drives share, whatever the request is. False: a reason was given. */
 static bool usable(struct place *p, const struct host_function *fn, const char *what)
 {
-	const struct host_function *stranger;
-	const char *owner = place_owner(p, fn->bdf);
+	const struct host_function *stranger = place_group_stranger(p, fn);
+	const char *owner = place_owner(p, fn->bdf), *driver = stranger ? host_driver_of(topo_inventory(p->in->topo), stranger) : NULL;
 	char text[BDF_TEXT_MAX];
 
 	if (owner) {
@@ -64,10 +72,11 @@ static bool usable(struct place *p, const struct host_function *fn, const char *
 		return false;
 	} else if (fn->iommu_group < 0) {
 		place_reason(p->plan, "device.no-group", fn->bdf, "an IOMMU group", "it is in no IOMMU group");
-	} else if ((stranger = place_group_stranger(p, fn))) {
+	} else if (stranger) {
 		place_reason(p->plan, "group.shared", fn->bdf, "a group of its own (ACS on every port above it)",
-			     "IOMMU group %d also has %s (%s), which would have to go along", fn->iommu_group,
-			     bdf_text(text, stranger->bdf), host_kind_text(stranger->facts->kind));
+			     "IOMMU group %d also has %s (%s, %s%s), which would have to go along", fn->iommu_group,
+			     bdf_text(text, stranger->bdf), host_kind_text(stranger->facts->kind),
+			     driver && *driver ? "held by " : driver ? "without a driver" : "its driver unknown", driver ? driver : "");
 	} else if (!host_driver_of(topo_inventory(p->in->topo), fn)) {
 		place_reason(p->plan, "device.driver-unknown", fn->bdf, "a readable uevent or driver link, to give the driver back later",
 			     "its driver is unknown");

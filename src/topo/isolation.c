@@ -4,6 +4,7 @@
 #include "topo/isolation.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,18 +108,22 @@ static bool leaks_across(const struct topo *t, const struct reps *reps, uint32_t
 
 static int check_claim(const struct topo *t, struct inventory *inv, const struct reps *reps, uint32_t c)
 {
-	char a[BDF_TEXT_MAX], b[BDF_TEXT_MAX];
+	char a[BDF_TEXT_MAX], b[BDF_TEXT_MAX], port[BDF_TEXT_MAX], ctl[20] = "";
 	struct topo_leak leak;
-	uint32_t from, to;
+	uint32_t from, to, at;
 
 	if (!leaks_across(t, reps, c, &leak))
 		return 0;
 	from = leak.from;
 	to = leak.to;
+	at = leak.decided != TOPO_NONE ? leak.decided : c;
+	if (topo_at(t, at)->fn->facts->cap.acs.known == HOST_PRESENT)
+		(void)snprintf(ctl, sizeof(ctl), ", ACSCtl 0x%02x,", topo_at(t, at)->fn->facts->cap.acs.ctl);
 	return host_finding_add(inv, "group.claims-more", topo_at(t, c)->fn->bdf,
-				"a request of %s (IOMMU group %d) for %s (group %d) does not pass the IOMMU: it %s; give them to one "
-				"tenant only, or set ACS by pci=config_acs= and reboot", bdf_text(a, topo_at(t, from)->fn->bdf),
-				group_of(t, from), bdf_text(b, topo_at(t, to)->fn->bdf), group_of(t, to), topo_rule_text(leak.rule));
+				"a request of %s (IOMMU group %d) for %s (group %d) does not pass the IOMMU: at %s%s it %s; "
+				"give them to one tenant only, or set ACS by pci=config_acs= and reboot",
+				bdf_text(a, topo_at(t, from)->fn->bdf), group_of(t, from), bdf_text(b, topo_at(t, to)->fn->bdf),
+				group_of(t, to), bdf_text(port, topo_at(t, at)->fn->bdf), ctl, topo_rule_text(leak.rule));
 }
 
 static int check_claims(const struct topo *t, struct inventory *inv)

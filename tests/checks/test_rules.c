@@ -430,7 +430,7 @@ static const struct row rows[] = {
 	{ "settings.read-request", "xe9680", PASS, "host", "", big_reads },
 	{ "settings.read-request", "xe9680", FAIL, "0000:4c:00.0", "velad sets it for as long as a guest needs it", small_reads },
 	{ "settings.payload", "xe9680", PASS, "host", "" },
-	{ "settings.payload", "xe9680", FAIL, "0000:4c:00.0", "at most 128 bytes", small_payload },
+	{ "settings.payload", "xe9680", FAIL, "0000:4a:01.0", "those of 0000:4c:00.0 128", small_payload },
 	{ "settings.extended-tag", "xe9680", PASS, "host", "" },
 	{ "settings.extended-tag", "xe9680", FAIL, "0000:4c:00.0", "5-bit tags", short_tags },
 	{ "settings.tag-completer", "xe9680", PASS, "host", "" },

@@ -352,6 +352,16 @@ static void groups_go_whole(void **state)
 	assert_string_equal(p->step[2].from, "snd_hda_intel");
 	plan_free(p);
 	topo_unref(t);
+	at = strstr(text, "PCI_CLASS=40300"); /* were it a disk, it would be somebody's */
+	assert_non_null(at);
+	memcpy(at, "PCI_CLASS=10601", 15);
+	t = test_topo_text(text);
+	p = test_plan(t, "{\"gpus\":1}", NULL, 0);
+	assert_false(p->fits);
+	assert_true(test_has_reason(p, "group.shared"));
+	assert_non_null(strstr(p->reason[0].observed, "0000:01:00.1 (other, held by snd_hda_intel)"));
+	plan_free(p);
+	topo_unref(t);
 	free(text);
 }
 
