@@ -72,8 +72,9 @@ struct act_machine *act_machine_free(struct act_machine *m);
 AUTO_DEFINE(struct act_machine *, act_machine_free);
 struct act act_machine_act(struct act_machine *m);
 
-/* What the hypervisor can start: "kvm", "qemu" or "test". -EREMOTEIO when libvirt does not answer. */
-int act_domain_type(struct act_machine *m, char ret[16], struct error *err);
+/* What the hypervisor can start: "kvm", "qemu" or "test"; and QEMU's version, major * 1000000 + minor * 1000 + release, 0
+ * unknown or not QEMU. -EREMOTEIO when libvirt does not answer. */
+int act_domain_type(struct act_machine *m, char ret[16], unsigned *qemu, struct error *err);
 
 /* Calls fn on a thread of libvirt's whenever a domain starts, starts again or ends. fn may only queue work. */
 int act_domain_watch(struct act_machine *m,

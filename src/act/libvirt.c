@@ -379,8 +379,9 @@ static const char *best_type(const char *capabilities)
 	return best;
 }
 
-int act_virt_type(struct act_virt *v, char ret[16], struct error *err)
+int act_virt_type(struct act_virt *v, char ret[16], unsigned *qemu, struct error *err)
 {
+	unsigned long version = 0;
 	auto_(virConnectClose) virConnectPtr conn = NULL;
 	autofree char *capabilities = NULL;
 	const char *driver, *type;
@@ -397,7 +398,10 @@ int act_virt_type(struct act_virt *v, char ret[16], struct error *err)
 		return error_set(err, -EREMOTEIO,
 				 "libvirt at %s starts no x86_64 guest of type kvm or qemu; install qemu-system-x86 there",
 				 v->uri);
+	if (strcasecmp(driver, "qemu") == 0 && virConnectGetVersion(conn, &version) < 0)
+		version = 0;
 	(void)snprintf(ret, 16, "%s", type);
+	*qemu = (unsigned)version;
 	return 0;
 }
 

@@ -120,9 +120,9 @@ struct act act_machine_act(struct act_machine *m)
 	return (struct act){ .ops = &machine_ops, .self = m };
 }
 
-int act_domain_type(struct act_machine *m, char ret[16], struct error *err)
+int act_domain_type(struct act_machine *m, char ret[16], unsigned *qemu, struct error *err)
 {
-	return act_virt_type(m->virt, ret, err);
+	return act_virt_type(m->virt, ret, qemu, err);
 }
 
 int act_domain_watch(struct act_machine *m, void (*fn)(void *self, const char *name, enum act_domain state),

@@ -57,7 +57,7 @@ int manager_libvirt(struct manager *m, struct error *err)
 	}
 	/* blocks on libvirt once; after that its answer is known */
 	if (r == 0 && !m->domain_type[0])
-		r = act_domain_type(m->machine, m->domain_type, err);
+		r = act_domain_type(m->machine, m->domain_type, &m->qemu, err);
 	return r;
 }
 

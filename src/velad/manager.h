@@ -40,6 +40,7 @@ struct manager {
 	sd_event_source     *changed;      /* owned */
 	struct api_server   *server;    /* owned */
 	bool                 watching;  /* libvirt tells us about domains */
+	unsigned             qemu;            /* its version, as libvirt counts; 0 not QEMU, or not asked yet */
 	char                 domain_type[16]; /* what libvirt can start; "" not asked yet */
 };
 

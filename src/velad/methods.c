@@ -146,6 +146,7 @@ static int get_checks(void *self, const struct api_request *req, struct api_resp
 
 	(void)req;
 	in.topo = current_topo(m->now);
+	in.qemu = m->qemu;
 	if (r == 0)
 		r = check_host(&report, &in, err);
 	return r < 0 ? r : answer(res, check_json(report), err);

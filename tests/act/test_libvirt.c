@@ -144,6 +144,7 @@ static void test_unreachable(void **state)
 	static const char uri[] = "qemu+unix:///system?socket=/nonexistent/libvirt-sock";
 	struct error err = ERROR_INIT;
 	enum act_domain now;
+	unsigned qemu = 1;
 	char type[16];
 	struct machine t;
 
@@ -152,7 +153,7 @@ static void test_unreachable(void **state)
 	assert_fails(t.act.ops->domain(t.act.self, &now, "a", &err), -EREMOTEIO, &err, uri);
 	assert_non_null(strstr(err.text, "systemctl start libvirtd"));
 	err = ERROR_INIT;
-	assert_fails(act_domain_type(t.m, type, &err), -EREMOTEIO, &err, uri);
+	assert_fails(act_domain_type(t.m, type, &qemu, &err), -EREMOTEIO, &err, uri);
 	err = ERROR_INIT;
 	assert_fails(t.act.ops->domain_start(t.act.self, "a", XML("a", MARK, ""), &err), -EREMOTEIO, &err, uri);
 	err = ERROR_INIT;
@@ -163,13 +164,15 @@ static void test_unreachable(void **state)
 static void test_type(void **state)
 {
 	struct error err = ERROR_INIT;
+	unsigned qemu = 1;
 	char type[16];
 	struct machine t;
 
 	(void)state;
 	machine_init(&t, URI);
-	assert_int_equal(act_domain_type(t.m, type, &err), 0);
+	assert_int_equal(act_domain_type(t.m, type, &qemu, &err), 0);
 	assert_string_equal(type, "test");
+	assert_int_equal(qemu, 0); /* it is none */
 	machine_done(&t);
 }
 
