@@ -30,6 +30,7 @@ struct pci_reader {
 	size_t                   nranges;
 	/* of one function that was read before (update.c), else NULL and 0 */
 	const struct host_facts *was;    /* what cannot have changed is taken from here */
+	uint16_t                 was_driver;
 	const char              *target; /* of its link below sys/bus/pci/devices */
 	uint16_t                 chunk;  /* of config space, read at once */
 };

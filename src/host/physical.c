@@ -29,7 +29,7 @@ static void read_power(struct pci_reader *rd, struct host_facts *f)
 
 /* Asked only where the answer matters: what sleeps, what stands in a guest's way, and what must not sleep while one has
  * it. Whoever is "on" does not go to D3cold either (pm_runtime_forbid(), drivers/base/power/runtime.c). */
-static void read_sleep(struct pci_reader *rd, struct host_facts *f)
+static void read_sleep(struct pci_reader *rd, const struct host_function *fn, struct host_facts *f)
 {
 	/* rtpm_status_str() and control_show(), drivers/base/power */
 	static const char *const states[] = { "active", "suspended", "suspending", "resuming", "error", "unsupported" };
@@ -39,7 +39,7 @@ static void read_sleep(struct pci_reader *rd, struct host_facts *f)
 
 	if (f->power_state && strcmp(f->power_state, "D0") != 0)
 		f->runtime_status = read_word(rd, states, ARRAY_SIZE(states), "power/runtime_status");
-	if (rd->was) {
+	if (rd->was && fn->driver == rd->was_driver) { /* a driver may say it when it takes a function: vfio-pci says "auto" */
 		f->power_control = rd->was->power_control;
 		f->d3cold_allowed = rd->was->d3cold_allowed;
 		return;
@@ -197,6 +197,6 @@ int pci_physical_read(struct pci_reader *rd, const struct host_function *fn, str
 	pci_read_bars(rd, f);
 	f->vf_bar = pci_vf_bars(rd, config_total);
 	read_resets(rd, f);
-	read_sleep(rd, f);
+	read_sleep(rd, fn, f);
 	return pci_range_add(rd, f);
 }

@@ -202,6 +202,7 @@ static int read_one(struct update *u, const struct entry *e)
 	int r = was && was->facts->is_vf ? borrow_range(u, was->facts) : 0;
 
 	u->rd.was = was && !was->facts->is_vf && !e->anew ? was->facts : NULL;
+	u->rd.was_driver = was ? was->driver : HOST_DRIVER_UNKNOWN;
 	u->rd.target = e->target;
 	for (bool again = r == 0; again;) {
 		*fn = (struct host_function){ .bdf = e->bdf };

@@ -300,20 +300,48 @@ int rows_step_set(struct store_tx *tx, const char *name, int64_t seq, enum step_
 
 /* A step that is still ahead of an instance holds its target as well: what the instance was planned on
  * must not be taken back below it. The steps that a failed create never reached hold nothing. */
+#define OTHERS " FROM step JOIN instance ON instance.name = step.instance" \
+	       " WHERE step.kind = ? AND step.target = ? AND instance.name <> ?" \
+	       " AND (step.state IN ('begun', 'done', 'failed')" \
+	       "  OR (step.state = 'pending' AND instance.state IN ('planned', 'provisioning')))"
+
 int rows_step_shared(struct store_tx *tx, bool *ret, const char *name, const struct rows_step *s,
 		     struct error *err)
 {
 	size_t n = 0;
 	int r;
 
-	r = count(tx, &n, "SELECT count(*) FROM step JOIN instance ON instance.name = step.instance"
-			  " WHERE step.kind = ? AND step.target = ? AND instance.name <> ?"
-			  " AND (step.state IN ('begun', 'done', 'failed')"
-			  "  OR (step.state = 'pending' AND instance.state IN ('planned', 'provisioning')))",
+	r = count(tx, &n, "SELECT count(*)" OTHERS,
 		  ARGS(ARG_TEXT(plan_step_text(s->kind)), ARG_TEXT(s->target), ARG_TEXT(name)), err);
 	if (r == 0)
 		*ret = n > 0;
 	return r;
+}
+
+int rows_step_others(struct store_tx *tx, const char ***ret, size_t *n, const char *name, const struct rows_step *s,
+		     struct arena *arena, struct error *err)
+{
+	const struct store_arg *args = ARGS(ARG_TEXT(plan_step_text(s->kind)), ARG_TEXT(s->target), ARG_TEXT(name));
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	size_t max = 0, i = 0;
+	const char **to;
+	int r = count(tx, &max, "SELECT count(*)" OTHERS, args, err);
+
+	if (r == 0)
+		r = store_query(tx, &q, "SELECT step.wanted" OTHERS, args, err);
+	if (r < 0)
+		return r;
+	to = arena_array(arena, max, sizeof(*to));
+	if (!to)
+		return no_memory(err);
+	for (; i < max && (r = store_next(q, err)) > 0; i++) {
+		to[i] = arena_strdup(arena, store_text(q, 0));
+		if (!to[i])
+			return no_memory(err);
+	}
+	*ret = to;
+	*n = i;
+	return r < 0 ? r : 0;
 }
 
 int rows_held(struct store_tx *tx, struct rows_held **ret, size_t *n, enum plan_step_kind kind, struct arena *arena,

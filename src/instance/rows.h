@@ -78,6 +78,9 @@ int rows_step_set(struct store_tx *tx, const char *name, int64_t seq, enum step_
 /* Does an instance other than name hold the target of s? */
 int rows_step_shared(struct store_tx *tx, bool *ret, const char *name, const struct rows_step *s,
 		     struct error *err);
+/* What the steps of these instances make of it. */
+int rows_step_others(struct store_tx *tx, const char ***ret, size_t *n, const char *name, const struct rows_step *s,
+		     struct arena *arena, struct error *err);
 
 /* Steps that are done, of one kind, of instances whose guests run; by instance. */
 struct rows_held {

@@ -290,19 +290,22 @@ int steps_apply(const struct steps *s, struct error *err)
 	return 0;
 }
 
-/* The original value that must be written back; NULL if there is none or another instance needs the
- * thing as it is. */
-static int find_original(const struct steps *s, const char **ret, bool *shared, const struct rows_step *step,
-			 struct arena *arena, struct error *err)
+/* What others who hold the target make of it, and its original value; NULL: there is none. */
+struct former {
+	const char *original, **others;
+	size_t      nothers;
+};
+
+static int find_original(const struct steps *s, struct former *ret, const struct rows_step *step, struct arena *arena, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
 	int r;
 
 	r = store_begin(&tx, s->store, err);
 	if (r == 0)
-		r = rows_step_shared(tx, shared, s->instance, step, err);
+		r = rows_step_others(tx, &ret->others, &ret->nothers, s->instance, step, arena, err);
 	if (r == 0)
-		r = rows_original_find(tx, ret, step, arena, err);
+		r = rows_original_find(tx, &ret->original, step, arena, err);
 	return r;
 }
 
@@ -312,16 +315,20 @@ static int revert_one(const struct steps *s, struct rows_step *step, struct erro
 {
 	const struct step_kind *kind = kinds[step->kind];
 	struct arena arena = { 0 };
-	const char *original = NULL;
-	bool shared = false;
+	struct former f = { 0 };
+	bool original, shared;
 	struct error ignored = ERROR_INIT;
 	int r;
 
 	if (step->state == STEP_REVERTED)
 		return 0;
-	r = find_original(s, &original, &shared, step, &arena, err);
+	r = find_original(s, &f, step, &arena, err);
+	original = f.original;
+	shared = f.nothers > 0;
 	if (r == 0 && original && !shared && kind->revert)
-		r = kind->revert(s, step, original, err);
+		r = kind->revert(s, step, f.original, err);
+	else if (r == 0 && original && shared && kind->release && step->state != STEP_PENDING)
+		r = kind->release(s, step, f.original, f.others, f.nothers, err);
 	arena_done(&arena);
 	if (r < 0) {
 		if (step->state != STEP_PENDING || original)

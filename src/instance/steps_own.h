@@ -21,6 +21,10 @@ struct step_kind {
 	/* NULL: stays as it is */
 	int (*revert)(const struct steps *s, const struct rows_step *step, const char *original,
 		      struct error *err);
+	/* Instead, while others hold the target: gives back what none of them needs. to: what their steps make of it.
+	 * NULL: nothing */
+	int (*release)(const struct steps *s, const struct rows_step *step, const char *original, const char *const *to, size_t n,
+		       struct error *err);
 };
 
 /* Says that a function is gone from the host, and returns 0. */

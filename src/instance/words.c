@@ -67,7 +67,31 @@ static int revert_acs(const struct steps *s, const struct rows_step *step, const
 	return r == -ENODEV ? steps_gone(s, step) : r;
 }
 
-const struct step_kind step_acs = { probe_acs, apply_acs, revert_acs };
+/* Bits are counted one by one: another instance may need Direct Translated P2P, and not that Translation Blocking is off. */
+static int release_acs(const struct steps *s, const struct rows_step *step, const char *original, const char *const *to, size_t n,
+		       struct error *err)
+{
+	struct steps_acs want;
+	uint16_t ours, now;
+	uint64_t was;
+	int r = steps_acs_read(&want, step, err);
+
+	if (parse_uint(&was, original, 16, UINT16_MAX) < 0)
+		return error_set(err, -EBADMSG, "the store has \"%.80s\" as its original ACS control", original);
+	ours = r == 0 ? want.set | want.clear : 0;
+	for (size_t i = 0; i < n && r == 0; i++) {
+		struct rows_step other = { .to = to[i] };
+
+		r = steps_acs_read(&want, &other, err);
+		if (r == 0)
+			ours &= (uint16_t)~(want.set | want.clear);
+	}
+	if (r == 0 && ours)
+		r = s->act.ops->word(s->act.self, &now, step->bdf, ACT_ACS, (uint16_t)was & ours, (uint16_t)~was & ours, err);
+	return r == -ENODEV ? steps_gone(s, step) : r;
+}
+
+const struct step_kind step_acs = { probe_acs, apply_acs, revert_acs, release_acs };
 
 /* ---- device control ------------------------------------------------------------------------------------- */
 

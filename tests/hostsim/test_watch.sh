@@ -62,7 +62,9 @@ put vfio-pci $sys/devices/$gpu/driver_override
 put $gpu $sys/drivers/vfio-pci/bind
 heard
 is "bind is heard of, and what was written before it" "$gpu changed driver None vfio-pci
-$gpu changed driver_override None vfio-pci" "$seen"
+$gpu changed driver_override None vfio-pci
+$gpu changed power.control on auto
+$gpu changed power.d3cold_allowed None True" "$seen"
 whole "bind"
 
 put 16 $sys/devices/$pf/sriov_numvfs

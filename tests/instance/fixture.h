@@ -30,6 +30,7 @@ struct fx_want {
 	const char *pf;              /* NULL: no VFs */
 	unsigned    first, nvfs;     /* VF indexes on it */
 	const char *gdr;             /* NULL: off */
+	bool        blocking;        /* does not mind Translation Blocking at FAKE_PORT_TB */
 };
 
 /* a and b share a PF and the ports above it, and nothing else; c has the GPU of a. */
@@ -80,7 +81,7 @@ static inline void fx_steps(struct plan *p, const struct fx_want *w)
 		fx_step(p, PLAN_STEP_POWER, w->gpu, "auto,1", "on,0");
 		fx_step(p, PLAN_STEP_DEVCTL, w->pf, "0x2820", "0x5830");
 		fx_step(p, PLAN_STEP_ACS, FAKE_PORT, "0x1d", "0x5d");
-		fx_step(p, PLAN_STEP_ACS, FAKE_PORT_TB, "0x1f", "0x5d");
+		fx_step(p, PLAN_STEP_ACS, FAKE_PORT_TB, "0x1f", w->blocking ? "0x5f" : "0x5d");
 	}
 	fx_step(p, PLAN_STEP_DOMAIN, w->name, "absent", "running");
 }
@@ -296,7 +297,7 @@ static inline void fx_create_done(struct fx *fx, const struct fx_want *w)
 static inline void fx_reopen(struct fx *fx)
 {
 	fx_close(fx);
-	fx->machine->last[0] = '\0';
+	fake_forget_last(fx->machine);
 	fx_open(fx);
 	fx_await_call(fx, "domain");
 }

@@ -222,7 +222,7 @@ static bool crash(struct found *f, enum job job, enum fake_when when, unsigned k
 	pid_t pid;
 
 	fx_close(&f->fx);
-	f->fx.machine->last[0] = '\0';
+	fake_forget_last(f->fx.machine);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0)

@@ -37,9 +37,7 @@ static void kept_done(struct kept *k)
 /* Has the worker look at the ports; which call comes next can be waited for. */
 static void look(struct kept *k)
 {
-	(void)pthread_mutex_lock(&k->fx.machine->lock);
-	k->fx.machine->last[0] = '\0';
-	(void)pthread_mutex_unlock(&k->fx.machine->lock);
+	fake_forget_last(k->fx.machine);
 	inst_machine_changed(k->fx.m);
 }
 
@@ -498,8 +496,8 @@ static void ats_of_a_moment(void **state)
 
 	(void)state;
 	one_new(&k, "required", true, "running");
+	fake_forget_last(k.fx.machine);
 	(void)pthread_mutex_lock(&k.fx.machine->lock);
-	k.fx.machine->last[0] = '\0';
 	fake_find(k.fx.machine, test_bdf(VF0))->w.now[ACT_ATS] = 0;
 	(void)pthread_mutex_unlock(&k.fx.machine->lock);
 	look_at_all(&k);

@@ -141,6 +141,36 @@ static void shared_pf(void **state)
 	share("b", "a");
 }
 
+static void bits(const char *first, const char *last, uint16_t between)
+{
+	struct fx_want modest = fx_b;
+	autofree char *before = NULL;
+	struct fx fx;
+
+	modest.blocking = true;
+	fx_new(&fx);
+	before = fake_text(fx.machine);
+	fx_open(&fx);
+	fx_create_done(&fx, &fx_a);
+	fx_create_done(&fx, &modest);
+	assert_int_equal(fake_port_ctl(fx.machine, 1), 0x5d);
+	assert_true(fx_wait(&fx, fx_delete(&fx, first)));
+	assert_int_equal(fake_port_ctl(fx.machine, 0), 0x5d);
+	assert_int_equal(fake_port_ctl(fx.machine, 1), between);
+	fx_expect_state(&fx, last, "running");
+	assert_true(fx_wait(&fx, fx_delete(&fx, last)));
+	fx_expect_machine(&fx, before);
+	fx_done(&fx);
+}
+
+/* Of a port that two share, what only the one needed that goes comes back with it. */
+static void shared_bits(void **state)
+{
+	(void)state;
+	bits("a", "b", 0x5f);
+	bits("b", "a", 0x5d);
+}
+
 /* A create that fails beside a running instance takes nothing from it, and is no holder afterwards. */
 static void fail_beside(const char *call)
 {
@@ -485,7 +515,7 @@ int main(void)
 		cmocka_unit_test(taken),
 		cmocka_unit_test(conflicts),
 		cmocka_unit_test(queue_limit),
-		cmocka_unit_test(shared_pf),
+		cmocka_unit_test(shared_pf), cmocka_unit_test(shared_bits),
 		cmocka_unit_test(shared_pf_fails),
 		cmocka_unit_test(inherited_pf),
 		cmocka_unit_test(domain_by_itself),
