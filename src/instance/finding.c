@@ -15,11 +15,6 @@ int rows_finding_add(struct store_tx *tx, const char *name, const struct rows_fi
 			       ARG_INT(f->last)), err);
 }
 
-int rows_finding_drop(struct store_tx *tx, const char *name, const char *rule, struct error *err)
-{
-	return store_exec(tx, "DELETE FROM finding WHERE instance = ? AND rule = ?", ARGS(ARG_TEXT(name), ARG_TEXT(rule)), err);
-}
-
 int rows_findings(struct store_tx *tx, struct rows_finding **ret, size_t *n, const char *name, struct arena *arena,
 		  struct error *err)
 {

@@ -204,7 +204,6 @@ static int read_hold(struct inst_acs_hold *ret, struct sqlite3_stmt *q, struct a
 	return ret->by ? 0 : error_set(err, -ENOMEM, "no memory for rows of the store");
 }
 
-/* As rows_step_shared() counts them. */
 static int holds(struct store_tx *tx, struct inst_acs_hold **ret, size_t *n, struct arena *arena, struct error *err)
 {
 	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
@@ -215,8 +214,7 @@ static int holds(struct store_tx *tx, struct inst_acs_hold **ret, size_t *n, str
 	r = store_query(tx, &q, "SELECT count(*) OVER (), original.target, original.value, step.instance FROM original"
 				" JOIN step ON step.kind = original.kind AND step.target = original.target"
 				" JOIN instance ON instance.name = step.instance WHERE original.kind = 'acs'"
-				" AND (step.state IN ('begun', 'done', 'failed')"
-				"  OR (step.state = 'pending' AND instance.state IN ('planned', 'provisioning')))"
+				" AND " ROWS_STEP_HOLDS
 				" ORDER BY original.target, step.instance", NO_ARGS, err);
 	while (r == 0 && (r = store_next(q, err)) > 0) {
 		if (!h)

@@ -298,25 +298,8 @@ int rows_step_set(struct store_tx *tx, const char *name, int64_t seq, enum step_
 			  err);
 }
 
-/* A step that is still ahead of an instance holds its target as well: what the instance was planned on
- * must not be taken back below it. The steps that a failed create never reached hold nothing. */
 #define OTHERS " FROM step JOIN instance ON instance.name = step.instance" \
-	       " WHERE step.kind = ? AND step.target = ? AND instance.name <> ?" \
-	       " AND (step.state IN ('begun', 'done', 'failed')" \
-	       "  OR (step.state = 'pending' AND instance.state IN ('planned', 'provisioning')))"
-
-int rows_step_shared(struct store_tx *tx, bool *ret, const char *name, const struct rows_step *s,
-		     struct error *err)
-{
-	size_t n = 0;
-	int r;
-
-	r = count(tx, &n, "SELECT count(*)" OTHERS,
-		  ARGS(ARG_TEXT(plan_step_text(s->kind)), ARG_TEXT(s->target), ARG_TEXT(name)), err);
-	if (r == 0)
-		*ret = n > 0;
-	return r;
-}
+	       " WHERE step.kind = ? AND step.target = ? AND instance.name <> ? AND " ROWS_STEP_HOLDS
 
 int rows_step_others(struct store_tx *tx, const char ***ret, size_t *n, const char *name, const struct rows_step *s,
 		     struct arena *arena, struct error *err)
@@ -340,40 +323,6 @@ int rows_step_others(struct store_tx *tx, const char ***ret, size_t *n, const ch
 			return no_memory(err);
 	}
 	*ret = to;
-	*n = i;
-	return r < 0 ? r : 0;
-}
-
-int rows_held(struct store_tx *tx, struct rows_held **ret, size_t *n, enum plan_step_kind kind, struct arena *arena,
-	      struct error *err)
-{
-#define HELD " FROM step JOIN instance ON instance.name = step.instance WHERE step.kind = ? AND step.state = 'done'" \
-	     " AND instance.state IN ('running', 'degraded')"
-	const struct store_arg *args = ARGS(ARG_TEXT(plan_step_text(kind)));
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
-	struct rows_held *held;
-	size_t max = 0, i = 0;
-	int r;
-
-	r = count(tx, &max, "SELECT count(*)" HELD, args, err);
-	if (r == 0)
-		r = store_query(tx, &q, "SELECT " STEP_COLUMNS ", step.instance, instance.state" HELD " ORDER BY step.instance, step.seq", args, err);
-	if (r < 0)
-		return r;
-	held = arena_array(arena, max, sizeof(*held));
-	if (!held)
-		return no_memory(err);
-	for (; i < max && (r = store_next(q, err)) > 0; i++) {
-		int bad = read_step(&held[i].step, q, arena, err);
-
-		if (bad < 0)
-			return bad;
-		held[i].instance = arena_strdup(arena, store_text(q, 6));
-		held[i].state = (enum inst_state)inst_state_parse(store_text(q, 7)); /* one of two */
-		if (!held[i].instance)
-			return no_memory(err);
-	}
-	*ret = held;
 	*n = i;
 	return r < 0 ? r : 0;
 }

@@ -65,7 +65,6 @@ struct rows_finding {
 
 /* Once more, if it is there. */
 int rows_finding_add(struct store_tx *tx, const char *name, const struct rows_finding *f, struct error *err);
-int rows_finding_drop(struct store_tx *tx, const char *name, const char *rule, struct error *err); /* of every device */
 int rows_findings(struct store_tx *tx, struct rows_finding **ret, size_t *n, const char *name, struct arena *arena,
 		  struct error *err);
 
@@ -75,21 +74,13 @@ int rows_steps(struct store_tx *tx, struct rows_step **ret, size_t *n, const cha
 /* old NULL: keep what is stored */
 int rows_step_set(struct store_tx *tx, const char *name, int64_t seq, enum step_state state,
 		  const char *old, struct error *err);
-/* Does an instance other than name hold the target of s? */
-int rows_step_shared(struct store_tx *tx, bool *ret, const char *name, const struct rows_step *s,
-		     struct error *err);
-/* What the steps of these instances make of it. */
+/* A step that is still ahead of an instance holds its target as well: what the instance was planned on
+ * must not be taken back below it. The steps that a failed create never reached hold nothing. */
+#define ROWS_STEP_HOLDS "(step.state IN ('begun', 'done', 'failed')" \
+			" OR (step.state = 'pending' AND instance.state IN ('planned', 'provisioning')))"
+/* What the steps of other instances that hold the target of s make of it; none: nobody else does. */
 int rows_step_others(struct store_tx *tx, const char ***ret, size_t *n, const char *name, const struct rows_step *s,
 		     struct arena *arena, struct error *err);
-
-/* Steps that are done, of one kind, of instances whose guests run; by instance. */
-struct rows_held {
-	const char      *instance;
-	enum inst_state  state; /* of the instance */
-	struct rows_step step;
-};
-int rows_held(struct store_tx *tx, struct rows_held **ret, size_t *n, enum plan_step_kind kind, struct arena *arena,
-	      struct error *err);
 
 int rows_original_keep(struct store_tx *tx, const struct rows_step *s, const char *value, struct error *err);
 int rows_original_find(struct store_tx *tx, const char **ret, const struct rows_step *s,
