@@ -27,6 +27,11 @@ int guest_domain_xml(char **ret, const struct plan *plan, const struct plan_requ
  * elements than NCCL takes. */
 int guest_nccl_xml(char **ret, const struct plan *plan, const struct topo *topo, struct error *err);
 
+/* Where the guest has that file, and what NCCL is told there: lines NAME=VALUE, good for /etc/nccl.conf and
+ * /etc/environment; "" without GPUs. The caller frees. -ENOMEM */
+#define GUEST_NCCL_PATH "/etc/nccl-topology.xml"
+int guest_environment(char **ret, const struct plan *plan, const struct topo *topo, struct error *err);
+
 /* Sets plan->domain_xml, and plan->nccl_xml if there are GPUs, as both programs do: the domain has the instance's name, its console is logged to
  * console_dir/NAME.log. type NULL: what the host looks able to start. uuid NULL: of a dry run, all zeros,
  * so that a plan is the same each time. */

@@ -187,6 +187,39 @@ static void test_unknown_link(void **state)
 	fx_done(&f);
 }
 
+/* ---- the environment ------------------------------------------------------------------------------------ */
+
+static void assert_environment(const struct fx *f, const char *wanted)
+{
+	struct error err = ERROR_INIT;
+	autofree char *text = NULL;
+
+	assert_int_equal(guest_environment(&text, f->plan, f->topo, &err), 0);
+	assert_string_equal(text, wanted);
+}
+
+static void test_environment(void **state)
+{
+	struct host_facts *nic;
+	struct fx f;
+
+	(void)state;
+	set_up(&f);
+	nic = (struct host_facts *)topo_at(f.topo, topo_find(f.topo, fx_bdf("0000:15:00.0")))->fn->facts;
+	nic->vendor = 0x15b3;
+	assert_environment(&f, ""); /* no GPU, no NCCL */
+	fx_vf(&f, "0000:15:00.2", "0000:15:00.0");
+	assert_environment(&f, "");
+	fx_gpu(&f, "0000:14:00.0");
+	assert_environment(&f, "NCCL_TOPO_FILE=/etc/nccl-topology.xml\nNCCL_IB_PCI_RELAXED_ORDERING=2\n"
+			       "NCCL_IB_HCA=mlx5,rocep,ibp\n");
+	nic->vendor = 0x14e4; /* its devices have names that are not known: NCCL takes all */
+	assert_environment(&f, "NCCL_TOPO_FILE=/etc/nccl-topology.xml\nNCCL_IB_PCI_RELAXED_ORDERING=2\n");
+	f.plan->nvfs = 0;
+	assert_environment(&f, "NCCL_TOPO_FILE=/etc/nccl-topology.xml\n");
+	fx_done(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +227,7 @@ int main(void)
 		cmocka_unit_test(test_invented),
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_unknown_link),
+		cmocka_unit_test(test_environment),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
