@@ -36,14 +36,21 @@ bool attr_is_root_bus(const char *part, size_t len)
 	return len > 3 && strncmp(part, "pci", 3) == 0 && isxdigit((unsigned char)part[3]) && memchr(part, ':', len);
 }
 
-/* The value of KEY= in an uevent; false if it is not there. */
+/* The value of KEY= in an uevent; false if it is not there. Without printf: each function has a few. */
 bool attr_uevent(char out[64], const char *uevent, const char *key)
 {
-	size_t n = strlen(key);
+	size_t n = strlen(key), len;
 
-	for (const char *p = uevent; p; p = strchr(p, '\n'), p = p ? p + 1 : NULL)
-		if (strncmp(p, key, n) == 0 && p[n] == '=')
-			return snprintf(out, 64, "%.*s", (int)strcspn(p + n + 1, "\n"), p + n + 1) < 64;
+	for (const char *p = uevent; p; p = strchr(p, '\n'), p = p ? p + 1 : NULL) {
+		if (*p != *key || strncmp(p, key, n) != 0 || p[n] != '=')
+			continue;
+		len = strcspn(p + n + 1, "\n");
+		if (len >= 64)
+			return false;
+		memcpy(out, p + n + 1, len);
+		out[len] = '\0';
+		return true;
+	}
 	return false;
 }
 
