@@ -107,13 +107,15 @@ static int add_step(struct store_tx *tx, const char *name, size_t i, const struc
 }
 
 /* Its number is one that no holder has: that of its operation, or a smaller one if the newest were dropped. */
-static int insert(struct store_tx *tx, uint64_t *ret_op, const struct plan_acs *plan, struct error *err)
+static int begin_apply(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct arena *arena, struct error *err)
 {
+	const struct plan_acs *plan = arg;
 	struct rows_instance in = { .state = INST_PLANNED, .created = time(NULL), .request = "{}", .plan = "{}" };
 	uint64_t last = 0;
 	char name[40];
 	int r = check_idle(tx, err);
 
+	(void)arena; /* nothing is read */
 	if (r == 0)
 		r = op_last(tx, &last, err);
 	(void)snprintf(name, sizeof(name), INST_ACS_APPLY " %llu", (unsigned long long)last + 1);
@@ -130,19 +132,7 @@ static int insert(struct store_tx *tx, uint64_t *ret_op, const struct plan_acs *
 
 int inst_acs_apply(struct inst_manager *m, uint64_t *ret_op, const struct plan_acs *plan, struct error *err)
 {
-	auto_(store_end) struct store_tx *tx = NULL;
-	uint64_t op = 0;
-	int r = store_begin(&tx, m->store, err);
-
-	if (r == 0)
-		r = insert(tx, &op, plan, err);
-	if (r == 0)
-		r = store_commit(tx, err);
-	if (r < 0)
-		return r;
-	*ret_op = op;
-	worker_wake(m, WORKER_QUEUE);
-	return 0;
+	return manager_begin(m, ret_op, begin_apply, plan, err);
 }
 
 /* Nothing is held: done before it began. */
@@ -153,13 +143,14 @@ static int finish_at_once(struct store_tx *tx, uint64_t id, struct error *err)
 	return op_finish(tx, &op, err);
 }
 
-static int begin_restore(struct store_tx *tx, uint64_t *ret_op, struct arena *arena, struct error *err)
+static int begin_restore(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct arena *arena, struct error *err)
 {
 	struct rows_instance *in = NULL;
 	const char **name = NULL;
 	size_t n = 0;
 	int r = check_idle(tx, err);
 
+	(void)arg;
 	if (r == 0)
 		r = rows_holder_names(tx, &name, &n, arena, err);
 	if (r == 0)
@@ -174,21 +165,7 @@ static int begin_restore(struct store_tx *tx, uint64_t *ret_op, struct arena *ar
 
 int inst_acs_restore(struct inst_manager *m, uint64_t *ret_op, struct error *err)
 {
-	auto_(store_end) struct store_tx *tx = NULL;
-	struct arena arena = { 0 };
-	uint64_t op = 0;
-	int r = store_begin(&tx, m->store, err);
-
-	if (r == 0)
-		r = begin_restore(tx, &op, &arena, err);
-	if (r == 0)
-		r = store_commit(tx, err);
-	arena_done(&arena);
-	if (r < 0)
-		return r;
-	*ret_op = op;
-	worker_wake(m, WORKER_QUEUE);
-	return 0;
+	return manager_begin(m, ret_op, begin_restore, NULL, err);
 }
 
 /* ---- who holds what ------------------------------------------------------------------------------------- */

@@ -7,5 +7,5 @@ struct error;
 struct inst_manager;
 struct steps;
 
-/* Gives back what all holders but that of these steps have, where nobody else has it. On the worker only. */
+/* Gives back what all holders but that of these steps have, where nobody else has it. On a thread of the pool only. */
 int hold_drop_others(struct inst_manager *m, const struct steps *mine, struct error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* instance — guests and their life. The manager owns the store (SQLite) and the worker threads; it takes
+/* instance — guests and their life. The manager owns the store (SQLite) and the threads that work; it takes
  * plans, runs their steps through act, and after a crash finishes or undoes what was begun. */
 
 #include <stdbool.h>
@@ -46,6 +46,7 @@ struct inst_env {
 	void (*changed)(void *self); /* the machine changed: read it again. Called on a worker thread */
 	void       *self;
 	struct host_root *root; /* borrowed; for counters of PCIe errors. NULL: nobody counts */
+	unsigned    workers;      /* operations that run side by side; 0: one */
 	unsigned    keep_ms;      /* between looks at the ports that running guests need; 0: only when told to */
 	unsigned    keep_seconds; /* the same, at all that is looked at */
 };

@@ -6,8 +6,8 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "instance/jobs.h"
 #include "instance/manager.h"
-#include "instance/op.h"
 #include "instance/store.h"
 
 #define PLAN_BYTES_MAX (16 * 1024 * 1024) /* our own text: far above any plan */
@@ -283,7 +283,7 @@ static int op_steps(struct store_tx *tx, json_object **ret, const struct op *op,
 	r = rows_steps(tx, &step, &n, op->instance, arena, err);
 	if (r < 0)
 		return r;
-	*ret = json_steps(step, n, op->kind == OP_DELETE || op->kind == OP_ACS_RESTORE);
+	*ret = json_steps(step, n, job_kinds[op->kind].backwards);
 	return *ret ? 0 : no_memory(err);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 /* instance/keep — what running guests need stays as their plans set it: ACS control of ports, and ATS of NICs, which is
- * not velad's to set. A thread of its own looks, so that no operation keeps it from looking; beside it the worker does,
+ * not velad's to set. A thread of its own looks, so that no operation keeps it from looking; beside it the pool does,
  * after operations. */
 
 #include <pthread.h>

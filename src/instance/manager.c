@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The calls of instance.h that change something. Each is one transaction: what it answers is what a crash
- * a moment later would find. The work itself is done by worker.c. */
+ * a moment later would find. The work itself is done by jobs.c, on threads of pool.c. */
 #include "instance/manager.h"
 
 #include <assert.h>
@@ -39,19 +39,19 @@ int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, stru
 	(void)pthread_mutex_init(&m->lock, NULL);
 	(void)pthread_condattr_init(&attr);
 	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(&m->cond, &attr);
+	(void)pthread_cond_init(&m->pool.cond, &attr);
 	(void)pthread_cond_init(&m->keep.cond, &attr);
 	(void)pthread_mutex_init(&m->keep.lock, NULL);
 	(void)pthread_mutex_init(&m->keep.seen_lock, NULL);
 	(void)pthread_condattr_destroy(&attr);
 	m->env = *env;
 	m->env.store = NULL;
-	m->work = WORKER_QUEUE | WORKER_KEEP | WORKER_LOOK; /* for what an earlier daemon left, and what happened since */
+	m->pool.work = POOL_QUEUE | POOL_KEEP | POOL_LOOK; /* for what an earlier daemon left, and what happened since */
 	r = store_open(&m->store, env->store, err);
 	if (r == 0)
 		r = find_inherited(m, err);
 	if (r == 0)
-		r = worker_start(m, err);
+		r = pool_start(m, env->workers ? env->workers : 1, err);
 	if (r == 0)
 		r = keep_start(m, err);
 	if (r < 0)
@@ -65,11 +65,11 @@ struct inst_manager *inst_manager_free(struct inst_manager *m)
 	if (!m)
 		return NULL;
 	keep_stop(m);
-	worker_stop(m);
+	pool_stop(m);
 	(void)store_close(m->store);
 	arena_done(&m->keep.arena);
 	free(m->keep.seen);
-	(void)pthread_cond_destroy(&m->cond);
+	(void)pthread_cond_destroy(&m->pool.cond);
 	(void)pthread_cond_destroy(&m->keep.cond);
 	(void)pthread_mutex_destroy(&m->keep.lock);
 	(void)pthread_mutex_destroy(&m->keep.seen_lock);
@@ -86,6 +86,25 @@ int manager_check_queue(struct store_tx *tx, struct error *err)
 	if (r == 0 && n >= QUEUE_MAX)
 		return error_set(err, -EBUSY, "%d operations wait already; try again when some are finished", QUEUE_MAX);
 	return r;
+}
+
+int manager_begin(struct inst_manager *m, uint64_t *ret_op, manager_begin_fn *fn, const void *arg, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct arena arena = { 0 };
+	uint64_t op = 0;
+	int r = store_begin(&tx, m->store, err);
+
+	if (r == 0)
+		r = fn(tx, &op, arg, &arena, err);
+	if (r == 0)
+		r = store_commit(tx, err);
+	arena_done(&arena);
+	if (r < 0)
+		return r;
+	*ret_op = op;
+	pool_wake(m, POOL_QUEUE);
+	return 0;
 }
 
 static int add_devices(struct store_tx *tx, const char *name, const struct plan *plan, struct error *err)
@@ -135,21 +154,30 @@ static int check_name(struct store_tx *tx, const char *name, struct error *err)
 	return r;
 }
 
-static int insert(struct store_tx *tx, struct rows_instance *in, const struct plan *plan, struct error *err)
+struct creation {
+	struct rows_instance in;
+	const struct plan   *plan;
+};
+
+static int begin_create(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct arena *arena, struct error *err)
 {
+	const struct creation *c = arg;
+	struct rows_instance in = c->in;
 	int r;
 
-	r = check_name(tx, in->name, err);
+	(void)arena; /* nothing is read */
+	r = check_name(tx, in.name, err);
 	if (r == 0)
 		r = manager_check_queue(tx, err);
 	if (r == 0)
-		r = op_add(tx, &in->operation, OP_CREATE, in->name, in->created, err);
+		r = op_add(tx, &in.operation, OP_CREATE, in.name, in.created, err);
 	if (r == 0)
-		r = rows_instance_add(tx, in, err);
+		r = rows_instance_add(tx, &in, err);
 	if (r == 0)
-		r = add_devices(tx, in->name, plan, err);
+		r = add_devices(tx, in.name, c->plan, err);
 	if (r == 0)
-		r = add_steps(tx, in->name, plan, err);
+		r = add_steps(tx, in.name, c->plan, err);
+	*ret_op = in.operation;
 	return r;
 }
 
@@ -158,32 +186,19 @@ int inst_create(struct inst_manager *m, uint64_t *ret_op, const struct plan_requ
 {
 	auto_(json_object_put) json_object *request_json = plan_request_json(request);
 	auto_(json_object_put) json_object *plan_obj = plan_json(plan);
-	auto_(store_end) struct store_tx *tx = NULL;
-	struct rows_instance in = {
-		.name = request->name,
-		.uuid = uuid,
-		.state = INST_PLANNED,
-		.created = time(NULL),
+	struct creation c = {
+		.in = { .name = request->name, .uuid = uuid, .state = INST_PLANNED, .created = time(NULL) },
+		.plan = plan,
 	};
-	int r;
 
 	assert(plan->fits && plan->domain_xml && request->name[0]); /* the methods see to it */
 	if (request_json && plan_obj) {
-		in.request = json_object_to_json_string_ext(request_json, JSON_C_TO_STRING_PLAIN);
-		in.plan = json_object_to_json_string_ext(plan_obj, JSON_C_TO_STRING_PLAIN);
+		c.in.request = json_object_to_json_string_ext(request_json, JSON_C_TO_STRING_PLAIN);
+		c.in.plan = json_object_to_json_string_ext(plan_obj, JSON_C_TO_STRING_PLAIN);
 	}
-	if (!in.request || !in.plan)
+	if (!c.in.request || !c.in.plan)
 		return error_set(err, -ENOMEM, "no memory for instance %s", request->name);
-	r = store_begin(&tx, m->store, err);
-	if (r == 0)
-		r = insert(tx, &in, plan, err);
-	if (r == 0)
-		r = store_commit(tx, err);
-	if (r < 0)
-		return r;
-	*ret_op = in.operation;
-	worker_wake(m, WORKER_QUEUE);
-	return 0;
+	return manager_begin(m, ret_op, begin_create, &c, err);
 }
 
 static int check_idle(struct store_tx *tx, const struct rows_instance *in, struct arena *arena,
@@ -199,9 +214,9 @@ static int check_idle(struct store_tx *tx, const struct rows_instance *in, struc
 	return r;
 }
 
-static int begin_delete(struct store_tx *tx, uint64_t *ret_op, const char *name, struct arena *arena,
-			struct error *err)
+static int begin_delete(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct arena *arena, struct error *err)
 {
+	const char *name = arg;
 	struct rows_instance *in = NULL;
 	int r;
 
@@ -223,22 +238,7 @@ static int begin_delete(struct store_tx *tx, uint64_t *ret_op, const char *name,
 
 int inst_delete(struct inst_manager *m, uint64_t *ret_op, const char *name, struct error *err)
 {
-	auto_(store_end) struct store_tx *tx = NULL;
-	struct arena arena = { 0 };
-	uint64_t op = 0;
-	int r;
-
-	r = store_begin(&tx, m->store, err);
-	if (r == 0)
-		r = begin_delete(tx, &op, name, &arena, err);
-	if (r == 0)
-		r = store_commit(tx, err);
-	arena_done(&arena);
-	if (r < 0)
-		return r;
-	*ret_op = op;
-	worker_wake(m, WORKER_QUEUE);
-	return 0;
+	return manager_begin(m, ret_op, begin_delete, name, err);
 }
 
 int inst_taken(struct inst_manager *m, struct plan_taken **ret, size_t *n, struct arena *arena,
@@ -295,69 +295,14 @@ int inst_generation_next(struct inst_manager *m, uint64_t *ret, struct error *er
 	return r;
 }
 
-/* What the state becomes when the domain is seen like this; the same state if nothing changes. */
-static enum inst_state seen_state(enum inst_state now, enum act_domain domain)
-{
-	bool up = domain == ACT_DOMAIN_RUNNING;
-
-	if ((now == INST_RUNNING || now == INST_DEGRADED) && !up)
-		return INST_STOPPED;
-	if (now == INST_STOPPED && up)
-		return INST_RUNNING;
-	return now;
-}
-
-static int commit_seen(struct inst_manager *m, bool *changed, bool *ours, const char *name, enum act_domain domain,
-		       struct arena *arena, struct error *err)
-{
-	auto_(store_end) struct store_tx *tx = NULL;
-	struct rows_instance *in = NULL;
-	enum inst_state before, next;
-	int r;
-
-	r = store_begin(&tx, m->store, err);
-	if (r == 0)
-		r = rows_instance_find(tx, &in, name, arena, err);
-	if (r < 0 || !in)
-		return r;
-	*ours = true;
-	before = in->state;
-	next = seen_state(before, domain);
-	if (next == before)
-		return 0;
-	r = inst_enter(tx, in, next, NULL, err);
-	if (r == 0)
-		r = store_commit(tx, err);
-	if (r < 0)
-		return r;
-	log_info("instance %s: %s -> %s, its domain changed by itself", name, inst_state_text(before),
-		 inst_state_text(next));
-	*changed = true;
-	return 0;
-}
-
-/* No operation is on an instance that is "running" or "stopped": create enters "running" with its end, and
- * delete leaves both before it begins. */
-bool manager_note_domain(struct inst_manager *m, bool *ours, const char *name, enum act_domain state)
-{
-	struct arena arena = { 0 };
-	struct error err = ERROR_INIT;
-	bool changed = false;
-
-	if (commit_seen(m, &changed, ours, name, state, &arena, &err) < 0)
-		log_err("instance %s: cannot note that its domain changed: %s", name, err.text);
-	arena_done(&arena);
-	return changed;
-}
-
 /* Events come late: this one may be about an earlier guest of the same name. It is believed at once, and
- * the worker looks as soon as it can. */
+ * the pool looks as soon as it can. */
 void inst_domain_changed(struct inst_manager *m, const char *name, enum act_domain state)
 {
 	bool ours = false;
 
 	if (!rows_is_holder(name) && manager_note_domain(m, &ours, name, state)) /* a domain of ours has no blank in its name */
-		worker_wake(m, WORKER_LOOK);
+		pool_wake(m, POOL_LOOK);
 	if (ours)
 		keep_wake(m, KEEP_ALL); /* a guest that starts or ends resets what it has */
 }

@@ -10,6 +10,7 @@
 
 #include "instance/instance.h"
 #include "instance/keep.h"
+#include "instance/pool.h"
 #include "instance/rows.h"
 
 struct json_object;
@@ -21,26 +22,22 @@ struct inst_manager {
 	struct inst_env env;   /* env.store is not kept */
 	uint64_t        inherited; /* operations up to this id are of an earlier daemon */
 	struct keep     keep;
-	pthread_t       thread;
-	bool            started;
 	pthread_mutex_t lock;
-	pthread_cond_t  cond;
-	bool            stop; /* under lock, with cond, like the next */
-	unsigned        work; /* WORKER_* */
+	struct pool     pool;
+	bool            stop; /* under lock */
 };
-
-int  worker_start(struct inst_manager *m, struct error *err);
-void worker_stop(struct inst_manager *m); /* waits for the running job */
-
-enum {
-	WORKER_QUEUE = 1, /* an operation waits */
-	WORKER_KEEP = 2,  /* look whether running guests have what their plans set */
-	WORKER_LOOK = 4,  /* compare all instances with their domains */
-};
-void worker_wake(struct inst_manager *m, unsigned work);
 
 int manager_check_queue(struct store_tx *tx, struct error *err); /* -EBUSY: too much is queued */
 
+/* Calls fn in one transaction, which is committed if it returns 0; then the pool is woken. fn writes the id of the operation that
+ * it added; what it reads lives in the arena. */
+typedef int manager_begin_fn(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct arena *arena, struct error *err);
+int manager_begin(struct inst_manager *m, uint64_t *ret_op, manager_begin_fn *fn, const void *arg, struct error *err);
+
+/* src/instance/look.c: asks libvirt about the domain of one instance, or of all; guests may have ended while no velad was
+ * there to see it. */
+int domain_look(struct inst_manager *m, const char *name, struct error *err);
+int domain_look_all(struct inst_manager *m, struct error *err);
 /* True if the state of the instance changed by it. *ours is set if there is such an instance. */
 bool manager_note_domain(struct inst_manager *m, bool *ours, const char *name, enum act_domain state);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* SQL for operations. The table is also the queue of the worker: what is not finished is work. */
+/* SQL for operations. The table is also the queue of the pool: what is not finished is work. */
 #include "instance/op.h"
 
 #include <errno.h>
@@ -113,9 +113,9 @@ int op_find(struct store_tx *tx, struct op **ret, uint64_t id, struct arena *are
 	return find(tx, ret, SELECT_OP "WHERE id = ?", ARGS(ARG_INT(id)), arena, err);
 }
 
-int op_next(struct store_tx *tx, struct op **ret, struct arena *arena, struct error *err)
+int op_next(struct store_tx *tx, struct op **ret, uint64_t after, struct arena *arena, struct error *err)
 {
-	return find(tx, ret, SELECT_OP "WHERE finished = 0 ORDER BY id LIMIT 1", NO_ARGS, arena, err);
+	return find(tx, ret, SELECT_OP "WHERE finished = 0 AND id > ? ORDER BY id LIMIT 1", ARGS(ARG_INT(after)), arena, err);
 }
 
 static int number(struct store_tx *tx, uint64_t *ret, const char *sql, struct error *err)

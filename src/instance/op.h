@@ -30,7 +30,8 @@ int op_add(struct store_tx *tx, uint64_t *ret, enum op_kind kind, const char *na
 	   struct error *err);
 /* *ret is NULL if there is none; strings live in the arena. */
 int op_find(struct store_tx *tx, struct op **ret, uint64_t id, struct arena *arena, struct error *err);
-int op_next(struct store_tx *tx, struct op **ret, struct arena *arena, struct error *err); /* oldest unfinished */
+/* The oldest unfinished one of those with higher ids. */
+int op_next(struct store_tx *tx, struct op **ret, uint64_t after, struct arena *arena, struct error *err);
 int op_last(struct store_tx *tx, uint64_t *ret, struct error *err); /* the highest id so far */
 int op_acs_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err); /* one that applies or restores ACS; 0: none */
 int op_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err); /* how many wait or run */

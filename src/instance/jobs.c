@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The kinds of operations. An interrupted create is undone, for its plan was made for a machine that is no more; an
+ * interrupted delete goes on. */
+#include "instance/jobs.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "instance/hold.h"
+#include "instance/manager.h"
+#include "instance/state.h"
+#include "instance/store.h"
+
+static const char *what(const struct job *j)
+{
+	return rows_is_holder(j->in->name) ? "" : "instance ";
+}
+
+static int commit_end(struct inst_manager *m, struct job *j, enum inst_state next, bool drop_devices,
+		      struct error *err)
+{
+	auto_(json_object_put) json_object *steps =
+		json_steps(j->steps.step, j->steps.n, job_kinds[j->op->kind].backwards);
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r;
+
+	j->op->steps = steps ? json_object_to_json_string_ext(steps, JSON_C_TO_STRING_PLAIN) : NULL;
+	if (!j->op->steps)
+		return error_set(err, -ENOMEM, "no memory for the end of operation %llu",
+				 (unsigned long long)j->op->id);
+	r = store_begin(&tx, m->store, err);
+	if (r == 0 && drop_devices)
+		r = rows_devices_drop(tx, j->in->name, err);
+	if (r == 0)
+		r = inst_enter(tx, j->in, next, j->op->detail, err);
+	if (r == 0)
+		r = op_finish(tx, j->op, err);
+	if (r == 0)
+		r = store_commit(tx, err);
+	return r;
+}
+
+/* The machine is read again first, so that who sees the end of an operation sees its effects as well. */
+int job_end(struct inst_manager *m, struct job *j, enum inst_state next, bool drop_devices, const struct error *why,
+	    struct error *err)
+{
+	int r;
+
+	j->op->state = why ? OP_FAILED : OP_SUCCEEDED;
+	j->op->code = why ? why->code : 0;
+	j->op->detail = why ? why->text : NULL;
+	j->op->finished = time(NULL);
+	if (m->env.changed)
+		m->env.changed(m->env.self);
+	r = commit_end(m, j, next, drop_devices, err);
+	if (r < 0)
+		return r;
+	if (why)
+		log_err("%s failed: %s", op_kind_text(j->op->kind), why->text);
+	else
+		log_info("%s%s: %s is done, it is %s", what(j), j->in->name, op_kind_text(j->op->kind), inst_state_text(next));
+	return 0;
+}
+
+int job_check_whole(const struct inst_manager *m, const struct job *j, struct error *why)
+{
+	if (!j->interrupted)
+		return 0;
+	return error_set(why, -ECANCELED, "%s during %s", j->op->id <= m->inherited ? "velad was restarted" : "the store failed",
+			 op_kind_text(j->op->kind));
+}
+
+static int create(struct inst_manager *m, struct job *j, struct error *why)
+{
+	autofree char *xml = NULL;
+	int r = job_check_whole(m, j, why);
+
+	if (r == 0)
+		r = json_plan_xml(&xml, j->in->plan, why);
+	if (r < 0)
+		return r;
+	j->steps.xml = xml;
+	r = steps_apply(&j->steps, why);
+	j->steps.xml = NULL;
+	return r;
+}
+
+/* Takes back what was begun. */
+static int undo(struct inst_manager *m, struct job *j, const struct error *why, struct error *err)
+{
+	struct error left = ERROR_INIT, all = ERROR_INIT;
+	const char *name = j->in->name;
+	bool clean = steps_revert(&j->steps, &left) == 0;
+
+	if (clean)
+		(void)error_set(&all, why->code, "%s%s: %s; everything was given back", what(j), name, why->text);
+	else
+		(void)error_set(&all, why->code, "%s%s: %.200s; its devices stay held, for what was done could not be "
+				"given back: %.180s", what(j), name, why->text, left.text);
+	return job_end(m, j, INST_FAILED, clean, &all, err);
+}
+
+static int run_create(struct inst_manager *m, struct job *j, struct error *err)
+{
+	struct error why = ERROR_INIT;
+
+	if (create(m, j, &why) == 0)
+		return job_end(m, j, INST_RUNNING, false, NULL, err);
+	return undo(m, j, &why, err);
+}
+
+static int run_delete(struct inst_manager *m, struct job *j, struct error *err)
+{
+	struct error left = ERROR_INIT, all = ERROR_INIT;
+
+	if (steps_revert(&j->steps, &left) == 0)
+		return job_end(m, j, INST_DELETED, true, NULL, err);
+	(void)error_set(&all, left.code, "instance %s: %.380s; its devices stay held until it is deleted again",
+			j->in->name, left.text);
+	return job_end(m, j, INST_FAILED, false, &all, err);
+}
+
+/* An interrupted apply whose steps are all done goes on; any other is undone, as a create is. */
+static int apply(struct inst_manager *m, struct job *j, struct error *why)
+{
+	bool done = j->interrupted;
+	int r;
+
+	for (size_t i = 0; i < j->steps.n; i++)
+		done = done && j->steps.step[i].state == STEP_DONE;
+	r = done ? 0 : job_check_whole(m, j, why);
+	return r < 0 || done ? r : steps_apply(&j->steps, why);
+}
+
+/* Ports that the new holder has, too, stay as they are. */
+static int run_apply(struct inst_manager *m, struct job *j, struct error *err)
+{
+	struct error why = ERROR_INIT, all = ERROR_INIT;
+
+	if (apply(m, j, &why) < 0)
+		return undo(m, j, &why, err);
+	if (hold_drop_others(m, &j->steps, &why) == 0)
+		return job_end(m, j, INST_RUNNING, false, NULL, err);
+	(void)error_set(&all, why.code, "%s: it is applied, but of what was applied before: %.300s", j->in->name, why.text);
+	return job_end(m, j, INST_RUNNING, false, &all, err);
+}
+
+static int run_restore(struct inst_manager *m, struct job *j, struct error *err)
+{
+	struct error left = ERROR_INIT, others = ERROR_INIT, all = ERROR_INIT;
+	int r = hold_drop_others(m, &j->steps, &others);
+
+	if (steps_revert(&j->steps, &left) == 0 && r == 0)
+		return job_end(m, j, INST_DELETED, false, NULL, err);
+	if (r < 0)
+		left = others;
+	(void)error_set(&all, left.code, "%s: %.380s; ports stay held until it is restored again", j->in->name, left.text);
+	return job_end(m, j, INST_FAILED, false, &all, err);
+}
+
+/* A guest that starts resets its functions. And what libvirt told about a domain while its create ran was not noted (it
+ * was not "running" yet). */
+void job_look_after(struct inst_manager *m, const struct job *j)
+{
+	struct error err = ERROR_INIT;
+
+	if (keep_look(m, KEEP_ALL, &err) < 0)
+		log_warning("%s", err.text); /* it is tried again on the timer */
+	if (j->op->kind == OP_CREATE && j->in->state == INST_RUNNING && domain_look(m, j->in->name, &err) < 0)
+		log_warning("instance %s: cannot look at its domain after create: %s", j->in->name, err.text);
+}
+
+const struct job_kind job_kinds[OP_KIND_MAX_] = {
+	[OP_CREATE] = { run_create, INST_PROVISIONING, false },
+	[OP_DELETE] = { run_delete, INST_PLANNED, true },
+	[OP_ACS_APPLY] = { run_apply, INST_PROVISIONING, false },
+	[OP_ACS_RESTORE] = { run_restore, INST_PLANNED, true },
+};

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* instance/jobs — what an operation does, by its kind. The pool (instance/pool) takes an operation from the store, and calls
+ * the run of its kind on one of its threads. */
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "instance/op.h"
+#include "instance/rows.h"
+#include "instance/steps.h"
+
+struct error;
+struct inst_manager;
+
+struct job {
+	struct arena          arena;
+	struct op            *op;
+	struct rows_instance *in;
+	struct steps          steps;       /* of the instance */
+	bool                  interrupted; /* begun, or left, by an earlier daemon, or by this one when the store failed */
+};
+
+struct job_kind {
+	/* Brings the operation to its end, good or bad, with job_end(). < 0: the store failed; it is run again, interrupted. */
+	int (*run)(struct inst_manager *m, struct job *j, struct error *err);
+	enum inst_state enters;    /* when it begins, unless interrupted; INST_PLANNED: stays as it is */
+	bool            backwards; /* its steps are shown from the last to the first */
+};
+
+extern const struct job_kind job_kinds[OP_KIND_MAX_];
+
+/* why NULL: it succeeded. drop_devices: the instance holds them no more. */
+int job_end(struct inst_manager *m, struct job *j, enum inst_state next, bool drop_devices, const struct error *why,
+	    struct error *err);
+/* -ECANCELED, and why, if the operation was interrupted. */
+int job_check_whole(const struct inst_manager *m, const struct job *j, struct error *why);
+/* After its end. */
+void job_look_after(struct inst_manager *m, const struct job *j);

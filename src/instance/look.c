@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What libvirt says of domains, held against what the store says of instances. */
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "instance/manager.h"
+#include "instance/state.h"
+#include "instance/store.h"
+
+/* What the state becomes when the domain is seen like this; the same state if nothing changes. */
+static enum inst_state seen_state(enum inst_state now, enum act_domain domain)
+{
+	bool up = domain == ACT_DOMAIN_RUNNING;
+
+	if ((now == INST_RUNNING || now == INST_DEGRADED) && !up)
+		return INST_STOPPED;
+	if (now == INST_STOPPED && up)
+		return INST_RUNNING;
+	return now;
+}
+
+static int commit_seen(struct inst_manager *m, bool *changed, bool *ours, const char *name, enum act_domain domain,
+		       struct arena *arena, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct rows_instance *in = NULL;
+	enum inst_state before, next;
+	int r;
+
+	r = store_begin(&tx, m->store, err);
+	if (r == 0)
+		r = rows_instance_find(tx, &in, name, arena, err);
+	if (r < 0 || !in)
+		return r;
+	*ours = true;
+	before = in->state;
+	next = seen_state(before, domain);
+	if (next == before)
+		return 0;
+	r = inst_enter(tx, in, next, NULL, err);
+	if (r == 0)
+		r = store_commit(tx, err);
+	if (r < 0)
+		return r;
+	log_info("instance %s: %s -> %s, its domain changed by itself", name, inst_state_text(before),
+		 inst_state_text(next));
+	*changed = true;
+	return 0;
+}
+
+/* No operation is on an instance that is "running" or "stopped": create enters "running" with its end, and
+ * delete leaves both before it begins. */
+bool manager_note_domain(struct inst_manager *m, bool *ours, const char *name, enum act_domain state)
+{
+	struct arena arena = { 0 };
+	struct error err = ERROR_INIT;
+	bool changed = false;
+
+	if (commit_seen(m, &changed, ours, name, state, &arena, &err) < 0)
+		log_err("instance %s: cannot note that its domain changed: %s", name, err.text);
+	arena_done(&arena);
+	return changed;
+}
+
+int domain_look(struct inst_manager *m, const char *name, struct error *err)
+{
+	enum act_domain state;
+	bool ours;
+	int r = m->env.act.ops->domain(m->env.act.self, &state, name, err);
+
+	if (r == 0)
+		(void)manager_note_domain(m, &ours, name, state); /* it logs */
+	return r;
+}
+
+static int list_names(struct inst_manager *m, const char ***ret, size_t *n, struct arena *arena,
+		      struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r = store_begin(&tx, m->store, err);
+
+	return r < 0 ? r : rows_instance_names(tx, ret, n, arena, err);
+}
+
+/* Guests may have ended while no velad was there to see it. */
+int domain_look_all(struct inst_manager *m, struct error *err)
+{
+	struct arena arena = { 0 };
+	const char **names;
+	size_t n = 0;
+	int r;
+
+	r = list_names(m, &names, &n, &arena, err);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = domain_look(m, names[i], err);
+	arena_done(&arena);
+	return r;
+}

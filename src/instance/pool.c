@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The threads, and the queue, which is the store's table of operations: what is not finished there is work.
+ *
+ * Nothing but "who runs what" is kept in memory. An operation that is found "running" and that no thread runs, or that is
+ * older than this process, was interrupted. */
+#include "instance/pool.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "instance/jobs.h"
+#include "instance/manager.h"
+#include "instance/state.h"
+#include "instance/store.h"
+
+/* After a failure of the store, or of libvirt while looking at domains; doubled as long as it lasts. */
+#define RETRY_SECONDS     5
+#define RETRY_SECONDS_MAX 80
+
+/* ---- the queue ------------------------------------------------------------------------------------------ */
+
+/* False: another thread runs it, or another operation of its instance. */
+static bool claim(struct pool_thread *t, const struct op *op)
+{
+	struct pool *p = &t->m->pool;
+	bool is_free = true;
+
+	(void)pthread_mutex_lock(&t->m->lock);
+	for (size_t i = 0; i < p->n; i++)
+		if (p->thread[i].op && (p->thread[i].op == op->id || strcmp(p->thread[i].instance, op->instance) == 0))
+			is_free = false;
+	if (is_free) {
+		t->op = op->id;
+		t->instance = op->instance;
+	}
+	(void)pthread_mutex_unlock(&t->m->lock);
+	return is_free;
+}
+
+/* Another operation of its instance may have waited for that. */
+static void unclaim(struct pool_thread *t)
+{
+	(void)pthread_mutex_lock(&t->m->lock);
+	if (t->op)
+		t->m->pool.work |= POOL_QUEUE;
+	t->op = 0;
+	t->instance = NULL;
+	(void)pthread_mutex_unlock(&t->m->lock);
+}
+
+static int load_job(struct inst_manager *m, struct store_tx *tx, struct job *j, struct error *err)
+{
+	j->interrupted = j->op->state == OP_RUNNING || j->op->id <= m->inherited;
+	j->steps = (struct steps){ .store = m->store, .act = m->env.act, .instance = j->in->name,
+				  .kept = &m->keep.lock };
+	return rows_steps(tx, &j->steps.step, &j->steps.n, j->in->name, &j->arena, err);
+}
+
+/* Nothing in here makes such an operation, but a damaged store must not stop the queue for ever. */
+static int finish_orphan(struct store_tx *tx, struct op *op, struct error *err)
+{
+	log_err("operation %llu is for instance %s, which the store does not have", (unsigned long long)op->id,
+		op->instance);
+	op->state = OP_FAILED;
+	op->code = -ENOENT;
+	op->detail = "the store lost its instance";
+	op->steps = "[]";
+	op->finished = time(NULL);
+	return op_finish(tx, op, err);
+}
+
+static int mark_job(struct inst_manager *m, struct store_tx *tx, struct job *j, struct error *err)
+{
+	const struct job_kind *kind = &job_kinds[j->op->kind];
+	int r;
+
+	r = rows_instance_find(tx, &j->in, j->op->instance, &j->arena, err);
+	if (r == 0 && !j->in)
+		return finish_orphan(tx, j->op, err);
+	if (r == 0)
+		r = load_job(m, tx, j, err);
+	if (r == 0)
+		r = op_run(tx, j->op->id, err);
+	if (r == 0 && kind->enters != INST_PLANNED && !j->interrupted)
+		r = inst_enter(tx, j->in, kind->enters, NULL, err);
+	return r;
+}
+
+/* 1: j is the oldest unfinished operation that may run now, and marked as running; 0: there is none. Claims are made
+ * within the transaction, so that two threads never take the same. */
+static int take_job(struct pool_thread *t, struct job *j, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	uint64_t after = 0;
+	int r = store_begin(&tx, t->m->store, err);
+
+	while (r == 0) {
+		r = op_next(tx, &j->op, after, &j->arena, err);
+		if (r < 0 || !j->op)
+			return r;
+		if (claim(t, j->op))
+			break;
+		after = j->op->id;
+	}
+	if (r == 0)
+		r = mark_job(t->m, tx, j, err);
+	if (r == 0)
+		r = store_commit(tx, err);
+	return r < 0 ? r : 1;
+}
+
+/* 1: one operation was brought to its end; 0: there was none. */
+static int run_next(struct pool_thread *t, struct error *err)
+{
+	struct inst_manager *m = t->m;
+	struct job j = { 0 };
+	int r = take_job(t, &j, err);
+
+	if (r > 0)
+		pool_wake(m, POOL_QUEUE); /* there may be another for another thread; and for this one, later */
+	if (r > 0 && j.in) {
+		r = job_kinds[j.op->kind].run(m, &j, err);
+		if (r == 0) {
+			job_look_after(m, &j);
+			r = 1;
+		}
+	}
+	unclaim(t);
+	arena_done(&j.arena);
+	return r;
+}
+
+/* ---- threads -------------------------------------------------------------------------------------------- */
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail for this clock */
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* The queue first: what is looked at is more worth when operations are through. 0: stop. */
+static unsigned wait_for_work(struct inst_manager *m)
+{
+	struct pool *p = &m->pool;
+	unsigned work = 0;
+
+	(void)pthread_mutex_lock(&m->lock);
+	while (!m->stop && !work) {
+		struct timespec until = { .tv_sec = (time_t)(p->retry_at / 1000), .tv_nsec = (long)(p->retry_at % 1000) * 1000000 };
+
+		if (p->work && now_ms() >= p->retry_at)
+			work = p->work & POOL_QUEUE ? POOL_QUEUE : p->work;
+		else if (p->work)
+			(void)pthread_cond_timedwait(&p->cond, &m->lock, &until);
+		else
+			(void)pthread_cond_wait(&p->cond, &m->lock);
+	}
+	p->work &= ~work;
+	if (p->work)
+		(void)pthread_cond_signal(&p->cond); /* for another thread */
+	(void)pthread_mutex_unlock(&m->lock);
+	return work;
+}
+
+/* What is kept and seen beside operations; *work: what of it is still to be done. */
+static int look_round(struct inst_manager *m, unsigned *work, struct error *err)
+{
+	int r = *work & POOL_KEEP ? keep_look(m, KEEP_ALL, err) : 0;
+
+	if (r == 0)
+		*work &= ~(unsigned)POOL_KEEP;
+	if (r == 0 && *work & POOL_LOOK)
+		r = domain_look_all(m, err);
+	if (r == 0)
+		*work = 0;
+	return r;
+}
+
+static void try_later(struct inst_manager *m, unsigned work, const struct error *why)
+{
+	struct pool *p = &m->pool;
+
+	(void)pthread_mutex_lock(&m->lock);
+	p->work |= work;
+	p->retry = p->retry == 0 ? RETRY_SECONDS : p->retry < RETRY_SECONDS_MAX ? 2 * p->retry : p->retry;
+	p->retry_at = now_ms() + 1000u * p->retry;
+	log_err("%s; trying again in %u s", why->text, p->retry);
+	(void)pthread_mutex_unlock(&m->lock);
+}
+
+static void *thread_main(void *arg)
+{
+	struct pool_thread *t = arg;
+	unsigned work;
+
+	while ((work = wait_for_work(t->m))) {
+		struct error err = ERROR_INIT;
+		int r = work & POOL_QUEUE ? run_next(t, &err) : look_round(t->m, &work, &err);
+
+		if (r < 0) {
+			try_later(t->m, work, &err);
+			continue;
+		}
+		(void)pthread_mutex_lock(&t->m->lock);
+		t->m->pool.retry = 0;
+		(void)pthread_mutex_unlock(&t->m->lock);
+	}
+	return NULL;
+}
+
+int pool_start(struct inst_manager *m, unsigned threads, struct error *err)
+{
+	struct pool *p = &m->pool;
+	sigset_t all, old;
+	int r = 0;
+
+	/* signals are for the main thread's event loop, which wants them blocked everywhere (sd-event) */
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	(void)pthread_mutex_lock(&m->lock); /* those that run already look at p->n */
+	while (r == 0 && p->n < threads && p->n < POOL_THREADS_MAX) {
+		struct pool_thread *t = &p->thread[p->n];
+
+		t->m = m;
+		r = pthread_create(&t->thread, NULL, thread_main, t);
+		p->n += r == 0;
+	}
+	(void)pthread_mutex_unlock(&m->lock);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return r == 0 ? 0 : error_set(err, -r, "cannot start the threads that run operations: %s", strerror(r));
+}
+
+void pool_stop(struct inst_manager *m)
+{
+	struct pool *p = &m->pool;
+
+	(void)pthread_mutex_lock(&m->lock);
+	m->stop = true;
+	(void)pthread_cond_broadcast(&p->cond);
+	(void)pthread_mutex_unlock(&m->lock);
+	for (size_t i = 0; i < p->n; i++)
+		(void)pthread_join(p->thread[i].thread, NULL);
+	p->n = 0;
+}
+
+void pool_wake(struct inst_manager *m, unsigned work)
+{
+	(void)pthread_mutex_lock(&m->lock);
+	m->pool.work |= work;
+	m->pool.retry_at = 0;
+	(void)pthread_cond_signal(&m->pool.cond);
+	(void)pthread_mutex_unlock(&m->lock);
+}

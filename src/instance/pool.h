@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* instance/pool — the threads that run operations: of one instance one at a time, of several side by side. */
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define POOL_THREADS_MAX 32
+
+struct error;
+struct inst_manager;
+
+struct pool_thread {
+	struct inst_manager *m; /* its owner */
+	pthread_t            thread;
+	uint64_t             op;       /* that it runs; 0 none */
+	const char          *instance; /* of that operation; lives as long as it runs */
+};
+
+struct pool { /* below: under the manager's lock */
+	pthread_cond_t     cond;
+	struct pool_thread thread[POOL_THREADS_MAX];
+	size_t             n;
+	unsigned           work;  /* POOL_* */
+	unsigned           retry; /* seconds to wait after a failure; 0 there was none */
+	uint64_t           retry_at; /* ms, CLOCK_MONOTONIC: not before, unless woken; 0 at once */
+};
+
+enum {
+	POOL_QUEUE = 1, /* an operation waits */
+	POOL_KEEP = 2,  /* look whether running guests have what their plans set */
+	POOL_LOOK = 4,  /* compare all instances with their domains */
+};
+
+int  pool_start(struct inst_manager *m, unsigned threads, struct error *err);
+void pool_stop(struct inst_manager *m); /* waits for the operations that run */
+void pool_wake(struct inst_manager *m, unsigned work);
