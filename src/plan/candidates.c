@@ -15,6 +15,27 @@ const char *place_owner(const struct place *p, struct bdf bdf)
 	return NULL;
 }
 
+/* NULL: it is not quarantined. */
+static const char *sick_bdf(const struct place *p, struct bdf bdf)
+{
+	for (size_t i = 0; i < p->in->nsick; i++)
+		if (bdf_eq(p->in->sick[i].bdf, bdf))
+			return p->in->sick[i].reason;
+	return NULL;
+}
+
+/* It, or another function of its device that would go along with it. */
+static const char *sick_of(const struct place *p, const struct host_function *fn)
+{
+	for (size_t i = 0; i < p->in->nsick && !fn->facts->is_vf && fn->iommu_group >= 0; i++) {
+		const struct host_function *o = host_function_find(topo_inventory(p->in->topo), p->in->sick[i].bdf);
+
+		if (o && !o->facts->is_vf && bdf_same_device(o->bdf, fn->bdf) && o->iommu_group == fn->iommu_group)
+			return p->in->sick[i].reason;
+	}
+	return sick_bdf(p, fn->bdf);
+}
+
 /* Audio, USB and the like of a GPU go along with it; a disk or a network port of the same device is somebody's. */
 static bool goes_along(const struct host_function *o)
 {
@@ -59,16 +80,36 @@ static bool excluded(struct place *p, const struct host_function *fn)
 	return true;
 }
 
-/* The rules that GPUs, VFs and drives share, whatever the request is. False: a reason was given. */
-static bool usable(struct place *p, const struct host_function *fn, const char *what)
+static bool quarantined(struct place *p, const struct host_function *fn)
+{
+	const char *sick = sick_of(p, fn);
+
+	if (sick)
+		place_reason(p->plan, "device.quarantined", fn->bdf, "it looked at and out of quarantine, or another device",
+			     "it is quarantined: %s", sick);
+	return sick != NULL;
+}
+
+/* False: a reason was given. */
+static bool available(struct place *p, const struct host_function *fn, const char *what)
+{
+	const char *owner = place_owner(p, fn->bdf);
+
+	if (quarantined(p, fn))
+		return false;
+	if (owner)
+		place_reason(p->plan, "device.taken", fn->bdf, "a free device", "%s is held by %s", what, owner);
+	return !owner;
+}
+
+/* The rules that GPUs, VFs and drives share, whatever the request is and whoever has them. False: a reason was given. */
+static bool usable(struct place *p, const struct host_function *fn)
 {
 	const struct host_function *stranger = place_group_stranger(p, fn);
-	const char *owner = place_owner(p, fn->bdf), *driver = stranger ? host_driver_of(topo_inventory(p->in->topo), stranger) : NULL;
+	const char *driver = stranger ? host_driver_of(topo_inventory(p->in->topo), stranger) : NULL;
 	char text[BDF_TEXT_MAX];
 
-	if (owner) {
-		place_reason(p->plan, "device.taken", fn->bdf, "a free device", "%s is held by %s", what, owner);
-	} else if (dead(p, fn)) {
+	if (dead(p, fn)) {
 		return false;
 	} else if (fn->iommu_group < 0) {
 		place_reason(p->plan, "device.no-group", fn->bdf, "an IOMMU group", "it is in no IOMMU group");
@@ -115,11 +156,11 @@ static bool degraded(struct place *p, const struct host_function *fn, uint32_t a
 }
 
 /* Its driver takes its VFs away when it goes, whoever holds them (pci_disable_sriov()). */
-static bool gpu_usable(struct place *p, const struct host_function *fn, uint32_t at)
+static bool gpu_sound(struct place *p, const struct host_function *fn, uint32_t at)
 {
 	const struct inventory *inv = topo_inventory(p->in->topo);
 
-	if (!usable(p, fn, "it"))
+	if (!usable(p, fn))
 		return false;
 	if (fn->facts->numvfs_known && fn->facts->numvfs)
 		place_reason(p->plan, "gpu.has-vfs", fn->bdf, "a GPU without VFs (0 in its sriov_numvfs)",
@@ -130,6 +171,21 @@ static bool gpu_usable(struct place *p, const struct host_function *fn, uint32_t
 	else
 		return !degraded(p, fn, at);
 	return false;
+}
+
+/* Whoever has it, or has it in quarantine, is noted where that alone stands against it. */
+static bool gpu_usable(struct place *p, struct place_gpu *gpu, const struct host_function *fn)
+{
+	bool free = available(p, fn, "it");
+	size_t said = p->plan->nreasons;
+	bool sound = gpu_sound(p, fn, gpu->node);
+	const char *owner = place_owner(p, fn->bdf), *sick = sick_of(p, fn);
+
+	if (!free) /* one reason is enough */
+		p->plan->nreasons = said;
+	gpu->owner = sound && !sick ? owner : NULL;
+	gpu->sick = sound && !owner ? sick : NULL;
+	return free && sound;
 }
 
 static bool of_model(struct place *p, const struct host_function *fn)
@@ -160,11 +216,11 @@ static int add_gpus(struct place *p, struct error *err)
 			continue;
 		if (p->ngpus == PLACE_GPUS_MAX)
 			return error_set(err, -E2BIG, "more than %d GPUs", PLACE_GPUS_MAX);
-		p->gpu[p->ngpus++] = (struct place_gpu){ .node = i, .nearest = TOPO_UNKNOWN, .owner = place_owner(p, fn->bdf) };
+		p->gpu[p->ngpus++] = (struct place_gpu){ .node = i, .nearest = TOPO_UNKNOWN };
 		mine = on_node(p, fn) && !excluded(p, fn) && of_model(p, fn);
 		p->mine |= mine ? bit : 0;
 		said = p->plan->nreasons;
-		good = gpu_usable(p, fn, i);
+		good = gpu_usable(p, &p->gpu[p->ngpus - 1], fn);
 		if (!mine) /* one reason is enough */
 			p->plan->nreasons = said;
 		if (!good)
@@ -209,7 +265,7 @@ static void existing_vfs(struct place *p, struct place_nic *nic, const struct ho
 		if (!vf->facts->is_vf || !bdf_eq(vf->facts->pf, pf->bdf))
 			continue;
 		nic->taken += place_owner(p, vf->bdf) != NULL;
-		if (!excluded(p, vf) && usable(p, vf, "VF"))
+		if (!excluded(p, vf) && available(p, vf, "VF") && usable(p, vf))
 			add_vf(p, nic, vf->bdf, vf->vf_index);
 	}
 }
@@ -227,7 +283,7 @@ static void future_vfs(struct place *p, struct place_nic *nic, const struct host
 		if (!bdf_add(&at, pf->bdf, off))
 			continue;
 		nic->taken += place_owner(p, at) != NULL;
-		if (!place_owner(p, at) && !bdf_in(req->exclude, req->nexclude, at))
+		if (!place_owner(p, at) && !bdf_in(req->exclude, req->nexclude, at) && !sick_bdf(p, at))
 			add_vf(p, nic, at, n);
 	}
 }
@@ -274,6 +330,14 @@ static bool nic_usable(struct place *p, const struct host_function *fn, uint32_t
 	return false;
 }
 
+/* What it could give, it does not. */
+static void set_aside(struct place *p, struct place_nic *nic)
+{
+	nic->aside = nic->nvfs;
+	p->nrequired -= nic->required;
+	nic->nvfs = nic->required = 0;
+}
+
 static int add_nics(struct place *p, struct error *err)
 {
 	const struct inventory *inv = topo_inventory(p->in->topo);
@@ -281,6 +345,7 @@ static int add_nics(struct place *p, struct error *err)
 	for (uint32_t i = 0; i < inv->nfn; i++) {
 		const struct host_function *fn = &inv->fn[i];
 		struct place_nic *nic = &p->nic[p->nnics];
+		bool sick;
 
 		if (fn->facts->kind != HOST_NIC || (!p->gpus && !on_node(p, fn)) || !nic_usable(p, fn, i))
 			continue;
@@ -292,7 +357,10 @@ static int add_nics(struct place *p, struct error *err)
 		else
 			future_vfs(p, nic, fn);
 		p->nnics++;
-		if (!nic->nvfs)
+		sick = quarantined(p, fn);
+		if (sick)
+			set_aside(p, nic);
+		else if (!nic->nvfs)
 			place_reason(p->plan, "nic.no-free-vf", fn->bdf, "a free VF", "none of its %u VFs can be given",
 				     nic->exists ? fn->facts->numvfs : nic->make);
 	}

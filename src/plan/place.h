@@ -15,7 +15,8 @@ struct place_gpu {
 	uint32_t        node;    /* in the topology */
 	enum topo_class nearest; /* best class to any VF that is free; UNKNOWN if there is none */
 	const struct plan_acs_pair *barred; /* with its nearest NIC that will not do, for gdr; NULL: there is none */
-	const char     *owner;   /* who has it; NULL: nobody */
+	const char     *owner;   /* who has it, and nothing else stands against it; NULL: nobody */
+	const char     *sick;    /* the same: why it is quarantined */
 };
 
 /* One NIC port and the VFs it can still give: those that are required, then lowest index first. */
@@ -24,6 +25,7 @@ struct place_nic {
 	bool       exists; /* its VFs are there; else a vf-count step makes them */
 	uint16_t   make;   /* VFs to be made when they are not there */
 	uint16_t   nvfs, taken, required;
+	uint16_t   aside;  /* VFs that it could give if it were not quarantined; nvfs is 0 then */
 	struct bdf vf[PLAN_VFS_MAX];
 	uint16_t   index[PLAN_VFS_MAX];
 };

@@ -32,6 +32,18 @@ struct plan_taken {
 	bool        exclusive; /* the owner has the whole host */
 };
 
+/* A device that must not be given until somebody has looked at it. */
+struct plan_sick {
+	struct bdf  bdf;
+	const char *reason; /* "its reset failed" */
+};
+
+/* How often a device was given out. */
+struct plan_wear {
+	struct bdf bdf;
+	uint64_t   times;
+};
+
 struct plan_policy {
 	uint16_t vfs_per_pf; /* how many VFs a PF without any is given, at most its total */
 	uint64_t memory_reserve; /* bytes per NUMA node that are left to the host */
@@ -47,6 +59,10 @@ struct plan_input {
 	const struct plan_request *request;
 	const struct plan_taken   *taken; /* devices that other instances have */
 	size_t                     ntaken;
+	const struct plan_sick    *sick;
+	size_t                     nsick;
+	const struct plan_wear    *wear; /* of GPUs; those that are not named: never */
+	size_t                     nwear;
 	const struct plan_acs_held *held; /* ports whose ACS control other instances have changed */
 	size_t                     nheld;
 	const struct plan_settings_held *settings; /* what else of functions and ports other instances hold */

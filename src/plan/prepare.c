@@ -184,6 +184,17 @@ uint32_t place_gpus_wanted(const struct place *p)
 	return p->in->request->exclusive ? all : (uint32_t)p->in->request->gpus;
 }
 
+/* Kept so low that the sum over a bundle is a number of the score. */
+static uint32_t wear_of(const struct place *p, uint32_t g)
+{
+	uint64_t most = UINT32_MAX / SOLVE_CHOSEN_MAX;
+
+	for (size_t i = 0; i < p->in->nwear; i++)
+		if (bdf_eq(p->in->wear[i].bdf, gpu_fn(p, g)->bdf))
+			return (uint32_t)(p->in->wear[i].times < most ? p->in->wear[i].times : most);
+	return 0;
+}
+
 int place_prepare(struct place *p, struct error *err)
 {
 	const struct inventory *inv = topo_inventory(p->in->topo);
@@ -196,6 +207,7 @@ int place_prepare(struct place *p, struct error *err)
 		p->node[h->nnodes++] = inv->node[i].id;
 	for (uint32_t g = 0; g < p->ngpus; g++) {
 		h->gpu_node[g] = node_of(p, gpu_fn(p, g));
+		h->wear[g] = wear_of(p, g);
 		for (uint32_t o = 0; o < p->ngpus; o++)
 			h->gpu_path[g][o] = (uint8_t)topo_path(p->in->topo, p->gpu[g].node, p->gpu[o].node);
 		memcpy(h->path[g], p->path[g], sizeof(h->path[g]));

@@ -6,6 +6,7 @@
 #include "plan/place.h"
 
 #define MISSES_MAX 4
+#define ROOM_FOR_NEAREST 20 /* of what was left out, fewer reasons are enough */
 
 bool place_counts_short(struct place *p)
 {
@@ -107,24 +108,65 @@ static bool miss_limits(struct place *p)
 	return false;
 }
 
-/* If one GPU that somebody has were free. */
-static bool miss_taken(struct place *p)
+/* With this GPU as well. */
+static bool would_with(const struct place *p, uint32_t g)
 {
+	const struct plan_request *req = p->in->request;
+	uint64_t bit = UINT64_C(1) << g;
+	bool required = bdf_in(req->require, req->nrequire, gpu_fn(p, g)->bdf);
+	struct solve_want w = p->want;
+	struct solve_free f = p->free;
 	struct solve_answer a;
+
+	f.gpus |= bit;
+	w.allowed |= bit;
+	w.required |= required ? bit : 0;
+	return p->nrequired + required == req->nrequire && solve(&a, &p->host, &f, &w);
+}
+
+/* If one GPU that somebody has were free, or one were out of quarantine. */
+static bool miss_gpu(struct place *p)
+{
 	unsigned n = 0;
 
 	for (uint32_t g = 0; g < p->ngpus && n < MISSES_MAX; g++) {
-		uint64_t bit = UINT64_C(1) << g;
-		struct solve_want w = p->want;
-		struct solve_free f = p->free;
+		const struct place_gpu *gpu = &p->gpu[g];
 
-		if (!p->gpu[g].owner || !(p->mine & bit))
+		if ((!gpu->owner && !gpu->sick) || !(p->mine >> g & 1) || !would_with(p, g))
 			continue;
-		f.gpus |= bit;
-		w.allowed |= bit;
-		if (!would(p, &w, &f, &a))
+		if (gpu->owner)
+			miss(p, gpu_fn(p, g)->bdf, arena_printf(&p->plan->arena, "it given back by %s", gpu->owner), "it would fit if this were free");
+		else
+			miss(p, gpu_fn(p, g)->bdf, "it looked at and out of quarantine", "it would fit if this were not quarantined");
+		n++;
+	}
+	return n > 0;
+}
+
+/* The same of a NIC port: a VF that somebody has, or all where it is quarantined. */
+static bool miss_nic(struct place *p)
+{
+	unsigned n = 0;
+
+	for (uint32_t k = 0; k < p->nnics && n < MISSES_MAX; k++) {
+		struct bdf pf = topo_at(p->in->topo, p->nic[k].node)->fn->bdf;
+		struct solve_free f = p->free;
+		struct solve_answer a;
+
+		if (p->nic[k].aside) {
+			f.vfs[k] = p->nic[k].aside;
+		} else if (p->nic[k].taken) {
+			f.vfs[k]++;
+			f.load[k]--;
+		} else {
 			continue;
-		miss(p, gpu_fn(p, g)->bdf, arena_printf(&p->plan->arena, "it given back by %s", p->gpu[g].owner), "it would fit if this were free");
+		}
+		if (!would(p, &p->want, &f, &a))
+			continue;
+		if (p->nic[k].aside)
+			miss(p, pf, "it looked at and out of quarantine", "it would fit if this were not quarantined");
+		else
+			miss(p, pf, "one of its VFs given back", "it would fit if one more VF of this were free");
 		n++;
 	}
 	return n > 0;
@@ -145,7 +187,7 @@ static void miss_count(struct place *p)
 
 static void say_nearest(struct place *p)
 {
-	if (!miss_limits(p) && !miss_taken(p) && p->gpus > 1 && !p->in->request->exclusive)
+	if (!miss_limits(p) && !miss_gpu(p) && !miss_nic(p) && p->gpus > 1 && !p->in->request->exclusive)
 		miss_count(p);
 }
 
@@ -156,6 +198,8 @@ void place_why_not(struct place *p)
 	struct solve_answer a;
 	bool short_of_some = place_counts_short(p);
 
+	if (p->plan->nreasons > PLAN_REASONS_MAX - ROOM_FOR_NEAREST)
+		p->plan->nreasons = PLAN_REASONS_MAX - ROOM_FOR_NEAREST;
 	w.any_nodes = true;
 	w.cells = 0;
 	plan_partitions_say(&p->partitions, p->in->topo, p->plan, p->usable & p->allowed, p->gpus);

@@ -326,6 +326,79 @@ static void the_nearest_miss(void **state)
 	topo_unref(t);
 }
 
+static struct plan *plan_in(struct plan_input in, const char *json)
+{
+	struct plan_request req = test_request(json);
+	struct error err = ERROR_INIT;
+	struct plan *p = NULL;
+
+	in.request = &req;
+	in.policy = (struct plan_policy)TEST_POLICY;
+	if (plan_make(&p, &in, &err) < 0)
+		fail_msg("%s", err.text);
+	plan_request_done(&req);
+	return p;
+}
+
+/* Nobody gets them, each with its reason, and what is nearest says that they would do. */
+static void quarantined_are_not_given(void **state)
+{
+	struct topo *t = test_topo_host("xe9680");
+	struct plan_sick sick[] = { { test_bdf("0000:4c:00.0"), "its reset failed" }, { test_bdf("0000:3c:00.0"), "it lost its link" } };
+	struct plan_input in = { .topo = t, .sick = sick, .nsick = 1 };
+	struct plan *p = plan_in(in, "{\"gpus\":4,\"numa_node\":0,\"vcpus\":4}");
+	bool said = false;
+
+	(void)state;
+	assert_false(p->fits);
+	for (size_t i = 0; i < p->nreasons; i++)
+		said = said || (!strcmp(p->reason[i].rule, "device.quarantined") && !strcmp(p->reason[i].device, "0000:4c:00.0") &&
+				strstr(p->reason[i].observed, "its reset failed"));
+	assert_true(said);
+	assert_string_equal(p->reason[p->nreasons - 1].rule, "nearest");
+	assert_string_equal(p->reason[p->nreasons - 1].device, "0000:4c:00.0");
+	assert_non_null(strstr(p->reason[p->nreasons - 1].observed, "quarantined"));
+	plan_free(p);
+	refused_with(plan_in(in, "{\"gpus\":1,\"require\":[\"0000:4c:00.0\"]}"), "device.quarantined");
+	refused_with(plan_in(in, "{\"exclusive\":true,\"vcpus\":8}"), "device.quarantined");
+	fits_with(plan_in(in, "{\"gpus\":7,\"vcpus\":8,\"memory\":\"4G\"}"), "19:00.0 3b:00.0 5d:00.0 9b:00.0 bb:00.0 cb:00.0 db:00.0");
+	in = (struct plan_input){ .topo = t, .sick = &sick[1], .nsick = 1 };
+	p = plan_in(in, "{\"gpus\":1,\"vfs_per_gpu\":1,\"max_path\":\"PIX\",\"require\":[\"0000:3b:00.0\"]}");
+	assert_true(!p->fits && test_has_reason(p, "device.quarantined"));
+	plan_free(p);
+	p = plan_in(in, "{\"vfs\":1,\"require\":[\"0000:3c:00.1\"]}"); /* a VF of it */
+	assert_true(!p->fits && test_has_reason(p, "device.quarantined"));
+	plan_free(p);
+	sick[0] = (struct plan_sick){ test_bdf("0000:19:00.0"), "both were taken" };
+	p = plan_in((struct plan_input){ .topo = t, .sick = sick, .nsick = 1, .taken = &(struct plan_taken){ sick[0].bdf, "instance a", false }, .ntaken = 1 },
+		    "{\"gpus\":8,\"vcpus\":8}");
+	assert_true(!p->fits && test_has_reason(p, "device.quarantined") && !test_has_reason(p, "device.taken"));
+	assert_string_equal(p->reason[p->nreasons - 1].needed, "7 GPUs"); /* no single thing would help */
+	plan_free(p);
+	topo_unref(t);
+}
+
+/* Of equals the one that was given out least often. */
+static void the_least_worn(void **state)
+{
+	struct topo *t = synth_topo(&pairs);
+	struct plan *first = test_plan(t, "{\"gpus\":1,\"vfs_per_gpu\":1}", NULL, 0);
+	struct plan_wear wear[] = { { first->gpu[0], 2 }, { BDF_NONE, 9 } };
+	struct plan_input in = { .topo = t, .wear = wear, .nwear = 2 };
+	struct plan *p = plan_in(in, "{\"gpus\":1,\"vfs_per_gpu\":1}");
+
+	(void)state;
+	assert_true(p->fits && !bdf_eq(p->gpu[0], first->gpu[0]));
+	assert_int_equal(p->chosen.score.term[SCORE_WEAR], 0);
+	plan_free(p);
+	wear[0].times = UINT64_MAX; /* no more than a score can hold */
+	p = plan_in(in, "{\"gpus\":8,\"vfs_per_gpu\":1,\"vcpus\":8}");
+	assert_int_equal(p->chosen.score.term[SCORE_WEAR], UINT32_MAX / SOLVE_CHOSEN_MAX);
+	plan_free(p);
+	plan_free(first);
+	topo_unref(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -334,6 +407,7 @@ int main(void)
 		cmocka_unit_test(spread_takes_ports), cmocka_unit_test(limits_strict_and_loose), cmocka_unit_test(degraded_links),
 		cmocka_unit_test(ports_without_a_link), cmocka_unit_test(cells_and_pages), cmocka_unit_test(exclusive_is_the_host),
 		cmocka_unit_test(the_next_best), cmocka_unit_test(the_nearest_miss),
+		cmocka_unit_test(quarantined_are_not_given), cmocka_unit_test(the_least_worn),
 	};
 
 	return cmocka_run_group_tests_name("choice", tests, NULL, NULL);
