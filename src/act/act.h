@@ -7,10 +7,13 @@
  * made on worker threads only. */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/auto.h"
 #include "base/bdf.h"
+#include "host/aer.h"
+#include "host/pcicap.h"
 
 struct error;
 struct host_root;
@@ -27,6 +30,20 @@ enum act_domain { ACT_DOMAIN_ABSENT, ACT_DOMAIN_SHUTOFF, ACT_DOMAIN_RUNNING };
 struct act_power {
 	char   control[8]; /* "on" or "auto"; "" the kernel has no such file, or: as it is */
 	int8_t d3cold;     /* 0, 1; -1 the same */
+};
+
+#define ACT_SERIAL_MAX 17
+
+/* How a function looks from outside. */
+struct act_alive {
+	bool               answers; /* false: its config space reads as ff, and nothing below is known */
+	char               id[12];  /* "10DE:2330"; "" unknown */
+	char               serial[ACT_SERIAL_MAX]; /* of the device, of a VF its PF's; "" it has none */
+	struct pcicap_link link;    /* 0: unknown, or a VF */
+	uint8_t            bars;    /* bit n: BAR n has an address */
+	int                acs;     /* its ACS control; -1: it has none */
+	bool               ats;     /* it has ATS */
+	struct host_aer    aer;
 };
 
 /* With the bits that may be changed; it is a programming error to name others. */
@@ -53,6 +70,13 @@ struct act_ops {
 		    struct error *err);
 	/* Whether a function may sleep by itself, once it is as wanted. want NULL: it only looks. -ENODEV as above; -EIO. */
 	int (*power)(void *self, struct act_power *ret, struct bdf fn, const struct act_power *want, struct error *err);
+	/* -ENODEV as above; what does not answer is no error. */
+	int (*alive)(void *self, struct act_alive *ret, struct bdf fn, struct error *err);
+	/* mine: functions of the same guest, which alone may be hit with it. -ENOTTY: there is no way to; -EBUSY: only one that
+	 * would hit others, or the kernel says so; -EIO: it failed, or the function did not come back. */
+	int (*reset)(void *self, struct bdf fn, const struct bdf *mine, size_t n, struct error *err);
+	/* Runs the operator's program with the function's BDF. -ETIMEDOUT, -EIO. */
+	int (*scrub)(void *self, struct bdf fn, const char *program, unsigned seconds, struct error *err);
 	int (*domain)(void *self, enum act_domain *ret, const char *name, struct error *err);
 	int (*domain_start)(void *self, const char *name, const char *xml, struct error *err); /* define, create */
 	int (*domain_stop)(void *self, const char *name, struct error *err); /* destroy, undefine; absent is fine */

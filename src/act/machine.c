@@ -57,6 +57,21 @@ static int power(void *self, struct act_power *ret, struct bdf fn, const struct 
 	return act_pci_power(&((struct act_machine *)self)->pci, ret, fn, want, err);
 }
 
+static int alive(void *self, struct act_alive *ret, struct bdf fn, struct error *err)
+{
+	return act_pci_alive(&((struct act_machine *)self)->pci, ret, fn, err);
+}
+
+static int reset(void *self, struct bdf fn, const struct bdf *mine, size_t n, struct error *err)
+{
+	return act_pci_reset(&((struct act_machine *)self)->pci, fn, mine, n, err);
+}
+
+static int scrub(void *self, struct bdf fn, const char *program, unsigned seconds, struct error *err)
+{
+	return act_scrub(&((struct act_machine *)self)->pci, fn, program, seconds, err);
+}
+
 static int domain(void *self, enum act_domain *ret, const char *name, struct error *err)
 {
 	return act_virt_domain(((struct act_machine *)self)->virt, ret, name, err);
@@ -81,6 +96,9 @@ static const struct act_ops machine_ops = {
 	.driver_set = driver_set,
 	.word = word,
 	.power = power,
+	.alive = alive,
+	.reset = reset,
+	.scrub = scrub,
 	.domain = domain,
 	.domain_start = domain_start,
 	.domain_stop = domain_stop,

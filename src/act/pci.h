@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* act/pci — drivers and VF counts of PCI functions (pci.c), control words of their config space (word.c), and whether they
- * may sleep (power.c), through sysfs (Documentation/ABI/testing/sysfs-bus-pci). Only these files write there. The kernel works while write(2) runs,
+/* act/pci — drivers and VF counts of PCI functions (pci.c), control words of their config space (word.c), whether they
+ * may sleep (power.c), and their reset (reset.c), through sysfs (Documentation/ABI/testing/sysfs-bus-pci). Only these files write there. The kernel works while write(2) runs,
  * so calls may block as long as a driver does. */
 
 #include <stdint.h>
@@ -38,6 +38,11 @@ int act_pci_word(const struct act_pci *p, uint16_t *ret, struct bdf fn, enum act
 /* As act_ops.power. */
 int act_pci_power(const struct act_pci *p, struct act_power *ret, struct bdf fn, const struct act_power *want,
 		  struct error *err);
+
+/* src/act/reset.c: as in act_ops. */
+int act_pci_alive(const struct act_pci *p, struct act_alive *ret, struct bdf fn, struct error *err);
+int act_pci_reset(const struct act_pci *p, struct bdf fn, const struct bdf *mine, size_t n, struct error *err);
+int act_scrub(const struct act_pci *p, struct bdf fn, const char *program, unsigned seconds, struct error *err);
 
 /* "sys/devices/pci0000:15/.../0000:17:01.0" (room-private) */
 int act_pci_path(const struct act_pci *p, char path[HOST_PATH_MAX], struct bdf fn, struct error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* host/child — one run of a foreign program that only prints (room-private). */
+/* host/child — one run of a foreign program that prints. */
 
 #include <stddef.h>
 

@@ -46,6 +46,12 @@ struct fake_fn {
 	bool              there;
 	int               pf; /* index of the PF of a VF; -1 */
 	struct act_driver d;
+	char              serial[ACT_SERIAL_MAX];
+	uint8_t           width;    /* of its link */
+	unsigned          resets, scrubs;
+	bool              dirty;    /* a guest had it since its last reset */
+	bool              dies;     /* reads as ff after its next reset */
+	uint8_t           narrows;  /* its link has these lanes after its next reset; 0: as before */
 };
 
 struct fake_port {
@@ -428,6 +434,77 @@ static inline int fake_power(void *self, struct act_power *ret, struct bdf bdf, 
 	return fake_leave(f, r);
 }
 
+/* ---- between two tenants ---------------------------------------------------------------------------- */
+
+static inline int fake_alive(void *self, struct act_alive *ret, struct bdf bdf, struct error *err)
+{
+	struct fake *f = fake_enter(self, "alive");
+	struct fake_fn *fn = fake_find(f, bdf);
+	int r = fake_point(f, f->when, err);
+
+	if (r == 0 && !fn)
+		r = error_set(err, -ENODEV, "this host has no such function");
+	if (r == 0) {
+		*ret = (struct act_alive){ .answers = !fn->w.dead, .acs = -1 };
+		if (ret->answers) {
+			(void)snprintf(ret->id, sizeof(ret->id), "10DE:2330");
+			memcpy(ret->serial, fn->serial, sizeof(ret->serial));
+			ret->link = (struct pcicap_link){ 5, fn->width };
+			ret->bars = fn->pf < 0;
+			ret->ats = fn->w.has >> ACT_ATS & 1;
+		}
+	}
+	return fake_leave(f, r);
+}
+
+static inline int fake_reset_fn(void *self, struct bdf bdf, const struct bdf *mine, size_t n, struct error *err)
+{
+	struct fake *f = fake_enter(self, "reset");
+	struct fake_fn *fn = fake_find(f, bdf);
+	bool found = false;
+	int r = fake_point(f, FAKE_BEFORE, err);
+
+	for (size_t i = 0; i < n; i++)
+		found = found || bdf_eq(mine[i], bdf);
+	assert(found);
+	if (r == 0 && !fn)
+		r = error_set(err, -ENODEV, "this host has no such function");
+	if (r == 0 && fake_in_use(f, bdf))
+		r = error_set(err, -EBUSY, "a guest has it");
+	if (r == 0) {
+		fn->resets++;
+		r = fake_point(f, FAKE_HALF, err);
+	}
+	if (r == 0) {
+		fn->dirty = false;
+		fn->w.dead = fn->w.dead || fn->dies;
+		fn->width = fn->narrows ? fn->narrows : fn->width;
+		if (fn->w.dead)
+			r = error_set(err, -EIO, "it did not come back from its reset");
+	}
+	if (r == 0)
+		r = fake_point(f, FAKE_AFTER, err);
+	return fake_leave(f, r);
+}
+
+static inline int fake_scrub(void *self, struct bdf bdf, const char *program, unsigned seconds, struct error *err)
+{
+	struct fake *f = fake_enter(self, "scrub");
+	struct fake_fn *fn = fake_find(f, bdf);
+	int r = fake_point(f, FAKE_BEFORE, err);
+
+	(void)program;
+	(void)seconds;
+	if (r == 0 && !fn)
+		r = error_set(err, -ENODEV, "this host has no such function");
+	if (r == 0) {
+		assert(!fn->dirty); /* first the reset */
+		fn->scrubs++;
+		r = fake_point(f, f->when == FAKE_AFTER ? FAKE_AFTER : FAKE_HALF, err);
+	}
+	return fake_leave(f, r);
+}
+
 static inline struct fake_domain *fake_domain_find(struct fake *f, const char *name)
 {
 	for (size_t i = 0; i < FAKE_DOMAINS; i++)
@@ -473,8 +550,10 @@ static inline void fake_ats(struct fake *f, const char *xml, bool on)
 	char text[BDF_TEXT_MAX];
 
 	for (size_t i = 0; i < f->nfns; i++)
-		if (strstr(xml, bdf_text(text, f->fn[i].bdf)))
+		if (strstr(xml, bdf_text(text, f->fn[i].bdf))) {
 			f->fn[i].w.now[ACT_ATS] = on ? FAKE_ATS : 0;
+			f->fn[i].dirty = f->fn[i].dirty || on;
+		}
 }
 
 static inline int fake_domain_start(void *self, const char *name, const char *xml, struct error *err)
@@ -531,6 +610,9 @@ static inline struct act fake_act(struct fake *f)
 		.driver_set = fake_driver_set,
 		.word = fake_word,
 		.power = fake_power,
+		.alive = fake_alive,
+		.reset = fake_reset_fn,
+		.scrub = fake_scrub,
 		.domain = fake_domain,
 		.domain_start = fake_domain_start,
 		.domain_stop = fake_domain_stop,
@@ -551,6 +633,8 @@ static inline void fake_add(struct fake *f, const char *bdf, const char *driver,
 				     .now = { [ACT_DEVCTL] = 0x2820 } };
 	fn->there = pf < 0;
 	fn->pf = pf;
+	fn->width = pf < 0 ? 16 : 0;
+	(void)snprintf(fn->serial, sizeof(fn->serial), "48b02d00000000%02x", (unsigned)(pf < 0 ? (int)f->nfns : pf + 1));
 }
 
 /* After a crash the lock may be held by nobody any more. */
