@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The daemon is killed, the power goes and the disk fails at every single write to the store, during a create, a
+ * delete and the recovery after either. Afterwards the store can be read, what was accepted is there, the machine is
+ * as it was or the operation is finished. */
+#include "instance/cut.h"
+#include "instance/fixture.h"
+
+enum job { JOB_CREATE, JOB_DELETE, JOB_RECOVER, JOB_MAX_ };
+
+struct shared {
+	struct cut cut;
+	bool       ready;    /* the daemon has opened its store */
+	uint64_t   accepted; /* the operation that a client was promised; 0 none */
+};
+
+struct scene {
+	struct fx      fx;
+	struct shared *shared;
+	char          *before;
+};
+
+static void scene_new(struct scene *s)
+{
+	fx_new(&s->fx);
+	s->shared = mmap(NULL, sizeof(*s->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_true(s->shared != MAP_FAILED);
+	(void)snprintf(s->shared->cut.dir, sizeof(s->shared->cut.dir), "%s", s->fx.dir);
+	s->before = fake_text(s->fx.machine);
+}
+
+static void scene_done(struct scene *s)
+{
+	free(s->before);
+	(void)munmap(s->shared, sizeof(*s->shared));
+	fx_done(&s->fx);
+}
+
+/* Until no operation is unfinished, or as often looked at; ids count from 1. */
+static void wait_all(struct fx *fx, unsigned looks)
+{
+	for (uint64_t id = 1;; id++) {
+		struct error err = ERROR_INIT;
+		bool ended = false;
+
+		while (!ended && looks--) {
+			json_object *o = NULL;
+
+			if (inst_op_json(fx->m, &o, id, &err) < 0)
+				return;
+			ended = fx_string(o, "finished") != NULL;
+			json_object_put(o);
+			fx_nap();
+		}
+		if (!ended)
+			return;
+	}
+}
+
+/* A daemon and its client, in a process of their own. */
+static void live(struct scene *s, enum job job)
+{
+	struct inst_env env = { .store = s->fx.store, .act = fake_act(s->fx.machine), .changed = fx_changed, .self = &s->fx };
+	struct error err = ERROR_INIT;
+	uint64_t op = 0;
+	int r;
+
+	cut_now = &s->shared->cut;
+	r = inst_manager_new(&s->fx.m, &env, &err);
+	if (r == 0) {
+		s->shared->ready = true;
+		if (job == JOB_CREATE)
+			r = fx_try_create(&s->fx, &fx_a, &op, &err);
+		else if (job == JOB_DELETE)
+			r = inst_delete(s->fx.m, &op, "a", &err);
+		s->shared->accepted = r == 0 ? op : 0;
+	}
+	if (r == 0) /* after a failure of the store velad tries again in five seconds; this one is stopped before */
+		wait_all(&s->fx, s->shared->cut.how == CUT_ERROR ? 500 : 100000);
+	if (s->fx.m)
+		fx_close(&s->fx);
+	_exit(r == 0 ? 0 : 1);
+}
+
+/* True if the process was ended by what was armed. */
+static bool run(struct scene *s, enum job job, const struct cut *how)
+{
+	int status;
+	pid_t pid;
+
+	strcpy(s->shared->cut.dir, s->fx.dir);
+	s->shared->cut.how = how->how;
+	s->shared->cut.at = how->at;
+	s->shared->cut.error = how->error;
+	s->shared->cut.seed = how->seed;
+	s->shared->cut.calls = 0;
+	s->shared->cut.fired = false;
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		live(s, job);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	fake_reset_lock(s->fx.machine);
+	if (WIFSIGNALED(status))
+		assert_int_equal(WTERMSIG(status), SIGKILL);
+	return WIFSIGNALED(status);
+}
+
+/* What the host is after its power came back: firmware and kernel have set it up anew, libvirt's definitions stayed. */
+static void reboot_host(struct scene *s)
+{
+	struct fake *fresh = fake_new(), *m = s->fx.machine;
+
+	memcpy(fresh->domain, m->domain, sizeof(m->domain));
+	for (size_t i = 0; i < FAKE_DOMAINS; i++)
+		if (fresh->domain[i].name[0])
+			fresh->domain[i].state = ACT_DOMAIN_SHUTOFF;
+	memcpy(m, fresh, sizeof(*m));
+	fake_reset_lock(m);
+	fake_free(fresh);
+}
+
+static void begin(struct scene *s, enum job job)
+{
+	scene_new(s);
+	if (job == JOB_CREATE)
+		return;
+	fx_open(&s->fx);
+	fx_create_done(&s->fx, &fx_a);
+	fx_close(&s->fx);
+}
+
+/* A daemon that lives brings all to a good end. told: the last one lived, and may have said that it could not. */
+static void expect_good_end(struct scene *s, enum job job, uint64_t accepted, bool told)
+{
+	char buf[32];
+
+	fx_open(&s->fx);
+	wait_all(&s->fx, 100000);
+	if (accepted)
+		json_object_put(fx_op(&s->fx, accepted)); /* a promise outlives everything */
+	(void)fx_state(&s->fx, buf, "a");
+	if (job == JOB_DELETE && accepted && !told)
+		assert_string_equal(buf, "");
+	if (strcmp(buf, "failed") == 0 && !told)
+		assert_int_equal(fx_taken(&s->fx), 0);
+	if (buf[0])
+		assert_true(fx_wait(&s->fx, fx_delete(&s->fx, "a")));
+	fx_expect_state(&s->fx, "a", "");
+	assert_int_equal(fx_taken(&s->fx), 0);
+	fx_expect_machine(&s->fx, s->before);
+	fx_close(&s->fx);
+}
+
+/* One end of the daemon at write k; with second: and another one at that write of the recovery. False once k is
+ * beyond its writes. */
+static bool cut_at(enum job job, const struct cut *how, unsigned second)
+{
+	struct scene s;
+	bool ended;
+
+	begin(&s, job);
+	ended = run(&s, job, how);
+	if (ended && how->how == CUT_POWER)
+		reboot_host(&s);
+	if (ended && second) {
+		struct cut again = *how;
+
+		again.at = second;
+		if (run(&s, JOB_RECOVER, &again) && how->how == CUT_POWER)
+			reboot_host(&s);
+	}
+	expect_good_end(&s, job, s.shared->accepted, false);
+	scene_done(&s);
+	return ended;
+}
+
+static unsigned everywhere(enum job job, enum cut_how how, uint32_t seed)
+{
+	unsigned k = 1;
+
+	while (cut_at(job, &(struct cut){ .how = how, .at = k, .seed = seed ? seed + k : 0 }, 0))
+		k++;
+	return k;
+}
+
+static void killed(void **state)
+{
+	(void)state;
+	for (int how = CUT_KILL; how <= CUT_KILL_HALF; how++) {
+		assert_in_range(everywhere(JOB_CREATE, (enum cut_how)how, 0), 40, 2000);
+		assert_in_range(everywhere(JOB_DELETE, (enum cut_how)how, 0), 20, 2000);
+	}
+}
+
+static void power_goes(void **state)
+{
+	(void)state;
+	for (uint32_t seed = 0; seed < 3000; seed += 1000) {
+		assert_in_range(everywhere(JOB_CREATE, CUT_POWER, seed), 40, 2000);
+		assert_in_range(everywhere(JOB_DELETE, CUT_POWER, seed), 20, 2000);
+	}
+}
+
+static void again_during_recovery(void **state)
+{
+	(void)state;
+	for (unsigned k = 10; k < 40; k += 7)
+		for (unsigned second = 1; second < 40; second += 3) {
+			(void)cut_at(JOB_CREATE, &(struct cut){ .how = CUT_KILL, .at = k }, second);
+			(void)cut_at(JOB_DELETE, &(struct cut){ .how = CUT_POWER, .at = k, .seed = k * second }, second);
+		}
+}
+
+/* The disk is full, or broken, at write k; the process lives. */
+static bool disk_fails_at(enum job job, int error, unsigned k)
+{
+	struct scene s;
+	bool fired;
+
+	begin(&s, job);
+	(void)run(&s, job, &(struct cut){ .how = CUT_ERROR, .at = k, .error = error });
+	fired = s.shared->cut.fired;
+	expect_good_end(&s, job, s.shared->accepted, fired);
+	scene_done(&s);
+	return fired;
+}
+
+static void disk_fails(void **state)
+{
+	static const int errors[] = { ENOSPC, EIO };
+
+	(void)state;
+	for (size_t e = 0; e < ARRAY_SIZE(errors); e++) {
+		for (unsigned k = 1; disk_fails_at(JOB_CREATE, errors[e], k); k++)
+			;
+		for (unsigned k = 1; disk_fails_at(JOB_DELETE, errors[e], k); k++)
+			;
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(killed),
+		cmocka_unit_test(power_goes),
+		cmocka_unit_test(again_during_recovery),
+		cmocka_unit_test(disk_fails),
+	};
+
+	log_init((enum log_level)0); /* failures are what is tested here */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
