@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # velad: plain make. Rooms are found by wildcard; each src/<room>/ becomes build/<room>.a.
 #
-#   make                       build/velad and build/velactl
+#   make                       build/velad, build/velad-helper and build/velactl
 #   make check                 check-unit, fuzz, then check-lab (root; emulates a whole GPU host)
 #   make demo                  a guest with a GPU and a VF below one switch, in the emulated GPU host (root)
 #   make SAN=address,undefined check-unit     with sanitizers; V=1 shows commands
@@ -15,7 +15,7 @@ Q         := $(if $(V),,@)
 
 VERSION   := 0.1
 ROOMS     := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard src/*/*.c)))))
-TOOLS     := velad velactl
+TOOLS     := velad velad-helper velactl
 PKGS      := json-c libxml-2.0 libsystemd libmicrohttpd libcurl sqlite3 inih smartcols libkmod libvirt libpci libnl-genl-3.0 zlib
 
 CFLAGS    ?= -O2 -g
@@ -30,13 +30,14 @@ PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $(PKGS) || echo m
 PKG_LIBS   = $(eval PKG_LIBS := $$(shell pkg-config --libs $(PKGS)))$(PKG_LIBS)
 
 objs       = $(patsubst src/%.c,$(B)/obj/%.o,$(wildcard src/$(1)/*.c))
-# what each program is made of: the arrows of docs/architecture.md, as files
+# what each program is made of: the arrows of docs/architecture.md, as files; the first has its main.c
 velad_ROOMS   := velad instance act guest check plan topo host api client base
+velad-helper_ROOMS := helper act plan topo host base
 velactl_ROOMS := velactl guest check plan topo host api client base
 archives   = $(foreach r,$(1),$(if $(wildcard src/$(r)/*.c),$(B)/$(r).a))
 
 .PHONY: all
-all: $(foreach t,$(TOOLS),$(if $(wildcard src/$(t)/main.c),$(B)/$(t)))
+all: $(foreach t,$(TOOLS),$(B)/$(t))
 
 $(B)/obj/%.o: src/%.c
 	@mkdir -p $(@D)
@@ -62,13 +63,14 @@ $(foreach r,$(ROOMS),$(eval $(call ROOM_RULE,$(r))))
 define TOOL_RULE
 $(B)/$(1): $(call archives,$($(1)_ROOMS))
 	$$(if $$(Q),@echo '  LD    $$@')
-	$$(Q)$$(CC) $$(CFLAGS) $$(LDFLAGS) -o $$@ $(B)/obj/$(1)/main.o -Wl,--start-group $$^ -Wl,--end-group $$(PKG_LIBS)
+	$$(Q)$$(CC) $$(CFLAGS) $$(LDFLAGS) -o $$@ $(B)/obj/$(firstword $($(1)_ROOMS))/main.o \
+		-Wl,--as-needed -Wl,--start-group $$^ -Wl,--end-group $$(PKG_LIBS)
 endef
 $(foreach t,$(TOOLS),$(eval $(call TOOL_RULE,$(t))))
 
 # ---- tests -------------------------------------------------------------------------------------------
 TESTS     := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/*/test_*.c))
-ALL_ROOMS := $(call archives,instance act guest check plan topo host api client velactl velad base)
+ALL_ROOMS := $(call archives,instance helper act guest check plan topo host api client velactl velad base)
 
 $(B)/tests/%: tests/%.c $(ALL_ROOMS)
 	@mkdir -p $(@D)
@@ -129,6 +131,7 @@ install: all
 	install -m 644 include/velad/client.h $(DESTDIR)$(PREFIX)/include/velad/client.h
 	install -m 644 $(B)/client.a $(DESTDIR)$(PREFIX)/lib/libvelad.a
 	install -m 755 $(B)/velad $(DESTDIR)$(PREFIX)/sbin/velad
+	install -m 755 $(B)/velad-helper $(DESTDIR)$(PREFIX)/sbin/velad-helper
 	install -m 755 $(B)/velactl $(DESTDIR)$(PREFIX)/bin/velactl
 	test -e $(DESTDIR)$(SYSCONFDIR)/velad/velad.conf || \
 		install -m 644 conf/velad.conf $(DESTDIR)$(SYSCONFDIR)/velad/velad.conf
@@ -143,6 +146,6 @@ install: all
 	install -m 644 docs/openapi.json $(DESTDIR)$(PREFIX)/share/doc/velad/openapi.json
 
 clean:
-	rm -rf $(B)/obj $(B)/tests $(B)/gen $(B)/*.a $(B)/velad $(B)/velactl
+	rm -rf $(B)/obj $(B)/tests $(B)/gen $(B)/*.a $(addprefix $(B)/,$(TOOLS))
 
 -include $(shell find $(B)/obj $(B)/tests -name '*.d' 2>/dev/null)

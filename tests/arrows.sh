@@ -14,6 +14,7 @@ declare -A may=(
 	[guest]='host topo plan'
 	[act]='host plan'
 	[instance]='host topo plan guest act'
+	[helper]='host act'
 	[api]=''
 	[client]=''
 	[velad]='host topo plan check guest act instance api'

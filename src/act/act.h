@@ -89,8 +89,10 @@ struct act {
 
 struct act_machine; /* opaque */
 
-/* root is borrowed and must outlive it; libvirt is connected to on first use, and again after a loss. */
-int act_machine_new(struct act_machine **ret, struct host_root *root, const char *libvirt_uri,
+/* root is borrowed and must outlive it; libvirt is connected to on first use, and again after a loss. helper: the socket of
+ * velad-helper, which then changes what is to be changed, and opens for root what this process may not read; NULL: this
+ * process does it itself. */
+int act_machine_new(struct act_machine **ret, struct host_root *root, const char *libvirt_uri, const char *helper,
 		    struct error *err);
 struct act_machine *act_machine_free(struct act_machine *m);
 AUTO_DEFINE(struct act_machine *, act_machine_free);

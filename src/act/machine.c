@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The machine as an act_ops: hands each call to the file that does it. */
+/* The machine as an act_ops: hands each call to the file that does it, and what changes PCI functions to velad-helper where
+ * there is one. Looking is always done here, and libvirt's half too. */
 #include "act/act.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "act/kmod.h"
 #include "act/libvirt.h"
 #include "act/pci.h"
+#include "act/remote.h"
 #include "base/error.h"
 
 struct act_machine {
 	struct act_pci   pci;
+	struct act_remote *remote; /* owned; NULL: this process does it */
 	struct act_virt *virt; /* owned */
 	struct act_words *words; /* owned */
 };
@@ -23,7 +27,10 @@ static int vfio_loaded(void *self, bool *ret, struct error *err)
 
 static int vfio_load(void *self, struct error *err)
 {
-	return act_vfio_load(((struct act_machine *)self)->pci.root, err);
+	struct act_machine *m = self;
+	struct wire_call c = wire_call(WIRE_VFIO_LOAD, (struct bdf){ 0 });
+
+	return m->remote ? act_remote_call(m->remote, NULL, &c, err) : act_vfio_load(m->pci.root, err);
 }
 
 static int vf_count(void *self, uint16_t *ret, struct bdf pf, struct error *err)
@@ -33,7 +40,11 @@ static int vf_count(void *self, uint16_t *ret, struct bdf pf, struct error *err)
 
 static int vf_count_set(void *self, struct bdf pf, uint16_t n, struct error *err)
 {
-	return act_pci_vf_count_set(&((struct act_machine *)self)->pci, pf, n, err);
+	struct act_machine *m = self;
+	struct wire_call c = wire_call(WIRE_VF_COUNT, pf);
+
+	c.number = n;
+	return m->remote ? act_remote_call(m->remote, NULL, &c, err) : act_pci_vf_count_set(&m->pci, pf, n, err);
 }
 
 static int driver(void *self, struct act_driver *ret, struct bdf fn, struct error *err)
@@ -43,18 +54,48 @@ static int driver(void *self, struct act_driver *ret, struct bdf fn, struct erro
 
 static int driver_set(void *self, struct bdf fn, const struct act_driver *want, struct error *err)
 {
-	return act_pci_driver_set(&((struct act_machine *)self)->pci, fn, want, err);
+	struct act_machine *m = self;
+	struct wire_call c = wire_call(WIRE_DRIVER, fn);
+
+	(void)snprintf(c.driver.driver, sizeof(c.driver.driver), "%s", want->driver);
+	(void)snprintf(c.driver.override, sizeof(c.driver.override), "%s", want->override);
+	return m->remote ? act_remote_call(m->remote, NULL, &c, err) : act_pci_driver_set(&m->pci, fn, want, err);
 }
 
 static int word(void *self, uint16_t *ret, struct bdf fn, enum act_word which, uint16_t set, uint16_t clear,
 		struct error *err)
 {
-	return act_pci_word(&((struct act_machine *)self)->pci, ret, fn, which, set, clear, err);
+	struct act_machine *m = self;
+	struct wire_call c = wire_call(WIRE_WORD, fn);
+	struct wire_answer a;
+	int r;
+
+	if (!m->remote || !(set | clear))
+		return act_pci_word(&m->pci, ret, fn, which, set, clear, err);
+	c.number = (uint16_t)which;
+	c.set = set;
+	c.clear = clear;
+	r = act_remote_call(m->remote, &a, &c, err);
+	if (r == 0)
+		*ret = a.word;
+	return r;
 }
 
 static int power(void *self, struct act_power *ret, struct bdf fn, const struct act_power *want, struct error *err)
 {
-	return act_pci_power(&((struct act_machine *)self)->pci, ret, fn, want, err);
+	struct act_machine *m = self;
+	struct wire_call c = wire_call(WIRE_POWER, fn);
+	struct wire_answer a;
+	int r;
+
+	if (!m->remote || !want)
+		return act_pci_power(&m->pci, ret, fn, want, err);
+	(void)snprintf(c.power.control, sizeof(c.power.control), "%s", want->control);
+	c.power.d3cold = want->d3cold;
+	r = act_remote_call(m->remote, &a, &c, err);
+	if (r == 0)
+		*ret = a.power;
+	return r;
 }
 
 static int alive(void *self, struct act_alive *ret, struct bdf fn, struct error *err)
@@ -104,7 +145,7 @@ static const struct act_ops machine_ops = {
 	.domain_stop = domain_stop,
 };
 
-int act_machine_new(struct act_machine **ret, struct host_root *root, const char *libvirt_uri,
+int act_machine_new(struct act_machine **ret, struct host_root *root, const char *libvirt_uri, const char *helper,
 		    struct error *err)
 {
 	auto_(act_machine_free) struct act_machine *m = calloc(1, sizeof(*m));
@@ -116,9 +157,13 @@ int act_machine_new(struct act_machine **ret, struct host_root *root, const char
 	if (!m->words)
 		return error_set(err, -ENOMEM, "no memory for the machine");
 	m->pci = (struct act_pci){ .root = root, .deadline_ms = ACT_PCI_DEADLINE_MS, .words = m->words };
-	r = act_virt_new(&m->virt, libvirt_uri, err);
+	r = helper ? act_remote_new(&m->remote, helper, err) : 0;
+	if (r == 0)
+		r = act_virt_new(&m->virt, libvirt_uri, err);
 	if (r < 0)
 		return r;
+	if (m->remote)
+		host_root_set_opener(root, act_remote_open, m->remote);
 	*ret = steal(m);
 	return 0;
 }
@@ -126,6 +171,9 @@ int act_machine_new(struct act_machine **ret, struct host_root *root, const char
 struct act_machine *act_machine_free(struct act_machine *m)
 {
 	if (m) {
+		if (m->remote)
+			host_root_set_opener(m->pci.root, NULL, NULL);
+		(void)act_remote_free(m->remote);
 		(void)act_virt_free(m->virt);
 		(void)act_words_free(m->words);
 	}

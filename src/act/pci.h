@@ -35,6 +35,8 @@ int act_pci_vf_count_set(const struct act_pci *p, struct bdf pf, uint16_t n, str
 int act_pci_word(const struct act_pci *p, uint16_t *ret, struct bdf fn, enum act_word which, uint16_t set, uint16_t clear,
 		 struct error *err);
 
+uint16_t act_word_bits(enum act_word which); /* that may be changed */
+
 /* As act_ops.power. */
 int act_pci_power(const struct act_pci *p, struct act_power *ret, struct bdf fn, const struct act_power *want,
 		  struct error *err);

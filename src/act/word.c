@@ -63,6 +63,15 @@ struct word {
 	uint16_t        now, can; /* can: bits that the capability lets be set */
 };
 
+uint16_t act_word_bits(enum act_word which)
+{
+	uint16_t bits = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds[which].may); i++)
+		bits |= kinds[which].may[i].bits;
+	return bits;
+}
+
 static int config_read(void *self, uint16_t off, unsigned n, uint32_t *ret)
 {
 	return host_config_read(self, off, n, ret);
@@ -222,13 +231,11 @@ int act_pci_word(const struct act_pci *p, uint16_t *ret, struct bdf fn, enum act
 {
 	const struct kind *k = &kinds[which];
 	char path[HOST_PATH_MAX], name[BDF_TEXT_MAX], bits[64];
-	uint16_t want, wrong, may = 0;
+	uint16_t want, wrong;
 	struct word now;
 	int r;
 
-	for (size_t i = 0; i < ARRAY_SIZE(k->may); i++)
-		may |= k->may[i].bits;
-	assert(((set | clear) & ~may) == 0 && (set & clear) == 0);
+	assert(((set | clear) & ~act_word_bits(which)) == 0 && (set & clear) == 0);
 	if (!(set | clear) && look_again(p, ret, fn, which))
 		return 0;
 	r = act_pci_path(p, path, fn, err);

@@ -33,6 +33,7 @@ static const struct conf_field conf_fields[] = {
 	{ "daemon", "state_dir", CONF_PATH, offsetof(struct conf, state_dir) },
 	{ "daemon", "console_dir", CONF_PATH, offsetof(struct conf, console_dir) },
 	{ "daemon", "socket", CONF_PATH, offsetof(struct conf, socket) },
+	{ "daemon", "helper", CONF_PATH, offsetof(struct conf, helper) },
 	{ "daemon", "keep_milliseconds", CONF_UINT, offsetof(struct conf, keep_milliseconds), 50, 60000 },
 	{ "daemon", "keep_seconds", CONF_UINT, offsetof(struct conf, keep_seconds), 1, 3600 },
 	{ "host", "fmpm", CONF_PATH, offsetof(struct conf, fmpm) },

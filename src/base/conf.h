@@ -27,6 +27,7 @@ struct conf {
 	char        *fmpm;           /* [host] fmpm: lists Fabric Manager's partitions */
 	uint64_t     keep_milliseconds, keep_seconds; /* [daemon] */
 	char        *socket;         /* [daemon] socket: used when systemd hands none over, and by velactl */
+	char        *helper;         /* [daemon] helper: velad-helper's socket, unless velad is root */
 	uint64_t     vfs_per_pf;     /* [plan] vfs_per_pf */
 	uint64_t     memory_reserve; /* [plan] memory_reserve, bytes per NUMA node */
 	uint64_t     host_cores;     /* [plan] host_cores, per NUMA node */

@@ -2,6 +2,7 @@
 /* The log sink: the only mutable static state outside of main(), set once at start. */
 #include "base/log.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -37,5 +38,5 @@ void log_write(enum log_level level, const char *fmt, ...)
 	if (log_journal)
 		(void)fprintf(stderr, "<%d>%s\n", level, line);
 	else
-		(void)fprintf(stderr, "velad: %s\n", line);
+		(void)fprintf(stderr, "%s: %s\n", program_invocation_short_name, line);
 }

@@ -56,7 +56,7 @@ int host_config_open(struct host_config *ret, struct host_root *r, const char *f
 			e = !t ? -ENOENT : t->type == TEXT_ERROR ? -t->error : -EINVAL;
 		c.text = t;
 	} else {
-		c.fd = root_open(r, path, O_RDONLY | O_NOCTTY);
+		c.fd = root_open_asked(r, path);
 		e = c.fd < 0 ? c.fd : 0;
 	}
 	record_error(&r->record, path, e);

@@ -38,6 +38,10 @@ struct host_kind_rule {
 	uint32_t       class, class_mask;
 };
 
+struct host_root;
+/* Of the function whose directory this is, by its uevent. -EINVAL: that does not say. */
+int host_id_read(struct host_root *root, struct host_id *ret, const char *dir);
+
 #define HOST_KIND_RULES_MAX 256
 
 struct host_kinds {

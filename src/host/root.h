@@ -32,6 +32,9 @@ int host_root_parse_text(struct host_root **ret, const char *text, size_t len, c
 struct host_root *host_root_close(struct host_root *r); /* NULL is fine; returns NULL */
 AUTO_DEFINE(struct host_root *, host_root_close);
 
+/* Files that this process may not read, and config space, whose reading ends after the header for it: fn gives a descriptor,
+ * or -errno. It may be called on any thread. Set before anything is read. */
+void host_root_set_opener(struct host_root *r, int (*fn)(void *self, const char *path), void *self);
 bool host_root_is_machine(const struct host_root *r); /* the root is "/": modules may be loaded for it */
 struct host_stats host_root_stats(const struct host_root *r);
 
@@ -45,6 +48,8 @@ int host_read_all(struct host_root *r, char **ret, struct arena *arena, const ch
 /* Up to size bytes of a binary file, which sysfs gives a page at a time. -EOPNOTSUPP on a text host. */
 int host_read_bytes(struct host_root *r, uint8_t *buf, size_t size, size_t *len, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
+/* A descriptor for reading, or -errno; the caller closes it. -EOPNOTSUPP on a text host. */
+int host_open(struct host_root *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* One number and nothing else; base 10 or 16. -EINVAL, -ERANGE as parse_uint. */
 int host_read_uint(struct host_root *r, uint64_t *ret, int base, uint64_t max, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));

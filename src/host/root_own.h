@@ -13,7 +13,11 @@ struct host_root {
 	bool              machine;
 	struct text_host *text; /* owned; NULL for a directory */
 	struct recorder   record;
+	int (*opener)(void *self, const char *path); /* NULL: nobody else opens files */
+	void             *opener_self;               /* borrowed */
 	atomic_uint_fast64_t syscalls, config_dwords;
 };
 
+/* A file that may be another's to open. */
+int root_open_asked(struct host_root *r, const char *path);
 int root_open(struct host_root *r, const char *path, uint64_t flags); /* a descriptor, or -errno */

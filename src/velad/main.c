@@ -18,7 +18,7 @@ enum { EXIT_USAGE = 2 };
 
 static const char usage[] =
 	"usage: velad [--root DIR] [--uevents PATH] [--conf FILE] [--socket PATH] [--store FILE] [--libvirt URI]\n"
-	"             [--debug]\n"
+	"             [--helper PATH | --no-helper] [--debug]\n"
 	"\n"
 	"The per-host daemon that starts KVM guests with GPUs and SR-IOV VFs; see velad(8).\n"
 	"\n"
@@ -28,25 +28,30 @@ static const char usage[] =
 	"  --socket PATH  listen here when systemd hands no socket over\n"
 	"  --store FILE   state (state_dir/velad.db)\n"
 	"  --libvirt URI  hypervisor\n"
+	"  --helper PATH  have this machine changed by velad-helper, at this socket; the default unless velad is root\n"
+	"  --no-helper    change it in this process\n"
 	"  --debug        log more\n";
 
 /* 0 go on, 1 done (help, version), -1 usage error, which getopt has printed. */
 static int parse_options(struct manager_options *o, int argc, char **argv)
 {
-	enum { ROOT = 256, CONF, SOCKET, STORE, LIBVIRT, UEVENTS, DEBUG, HELP, VERSION };
+	enum { ROOT = 256, CONF, SOCKET, STORE, LIBVIRT, UEVENTS, HELPER, NO_HELPER, DEBUG, HELP, VERSION };
 	static const struct option options[] = {
 		{ "root", required_argument, NULL, ROOT },       { "conf", required_argument, NULL, CONF },
 		{ "socket", required_argument, NULL, SOCKET },   { "store", required_argument, NULL, STORE },
 		{ "libvirt", required_argument, NULL, LIBVIRT }, { "uevents", required_argument, NULL, UEVENTS },
+		{ "helper", required_argument, NULL, HELPER },   { "no-helper", no_argument, NULL, NO_HELPER },
 		{ "debug", no_argument, NULL, DEBUG },           { "help", no_argument, NULL, HELP },
 		{ "version", no_argument, NULL, VERSION },       { 0 },
 	};
-	const char **to[] = { &o->root, &o->conf, &o->socket, &o->store, &o->libvirt, &o->uevents };
+	const char **to[] = { &o->root, &o->conf, &o->socket, &o->store, &o->libvirt, &o->uevents, &o->helper };
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c >= ROOT && c <= UEVENTS) {
+		if (c >= ROOT && c <= HELPER) {
 			*to[c - ROOT] = optarg;
+		} else if (c == NO_HELPER) {
+			o->no_helper = true;
 		} else if (c == DEBUG) {
 			log_init(LOG_LEVEL_DEBUG);
 		} else if (c == HELP || c == VERSION) {

@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "act/act.h"
 #include "api/server.h"
@@ -90,6 +91,14 @@ static int open_store(struct manager *m, const struct manager_options *opt, stru
 	return inst_manager_new(&m->instances, &env, err);
 }
 
+/* Root can do by itself what the helper is for; others need it. */
+static int open_machine(struct manager *m, const struct manager_options *opt, struct error *err)
+{
+	const char *helper = opt->helper ? opt->helper : opt->no_helper || geteuid() == 0 ? NULL : m->conf.helper;
+
+	return act_machine_new(&m->machine, m->root, opt->libvirt ? opt->libvirt : m->conf.libvirt_uri, helper, err);
+}
+
 static int open_current(struct manager *m, const struct manager_options *opt, struct error *err)
 {
 	struct current_env env = { .event = m->event, .root = m->root, .kinds = &m->kinds, .instances = m->instances,
@@ -141,7 +150,7 @@ int manager_new(struct manager **ret, const struct manager_options *opt, struct 
 	if (r == 0)
 		r = host_root_open(&m->root, opt->root, err);
 	if (r == 0)
-		r = act_machine_new(&m->machine, m->root, opt->libvirt ? opt->libvirt : m->conf.libvirt_uri, err);
+		r = open_machine(m, opt, err);
 	if (r == 0)
 		r = open_store(m, opt, err);
 	if (r == 0)

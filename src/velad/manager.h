@@ -24,6 +24,8 @@ struct manager_options {
 	const char *store;   /* NULL: conf's state_dir/velad.db */
 	const char *libvirt; /* NULL: conf's */
 	const char *uevents; /* a socket that uevents of the root come from; NULL: the kernel, for / */
+	const char *helper;  /* velad-helper's socket; NULL: conf's, or none for root */
+	bool        no_helper; /* velad does it itself */
 	int         listen_fd; /* from systemd; -1: make our own */
 };
 

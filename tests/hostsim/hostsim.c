@@ -22,6 +22,7 @@
 
 #define FOREVER  3600.0
 #define HOST_MAX (64u * 1024 * 1024)
+#define HEADER_BYTES 64
 
 static struct {
 	pthread_mutex_t lock; /* around everything but hanging */
@@ -159,10 +160,12 @@ static void on_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	sim_lock();
 	if (n->dead)
 		r = ENODEV;
-	else if ((writes && !n->write) || (reads && !n->text && !n->bytes && !n->read))
+	else if ((writes && (!n->write || fuse_req_ctx(req)->uid)) || (reads && !n->text && !n->bytes && !n->read))
 		r = EACCES; /* sysfs says so by the mode, to root by kernfs_fop_open() */
 	else if (n->type != TEXT_BYTES)
 		fi->fh = (uint64_t)content(n);
+	else
+		fi->fh = fuse_req_ctx(req)->uid ? HEADER_BYTES : 0; /* who opened it counts (pci_read_config(), drivers/pci/pci-sysfs.c) */
 	fi->direct_io = 1; /* sizes are not what stat says, and nothing may be cached */
 	sim_unlock();
 	(void)(r ? fuse_reply_err(req, r) : fuse_reply_open(req, fi));
@@ -180,8 +183,8 @@ static void on_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 
 static void on_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	(void)ino;
-	free((char *)fi->fh);
+	if (node_of(ino)->type != TEXT_BYTES)
+		free((char *)fi->fh);
 	(void)fuse_reply_err(req, 0);
 }
 
@@ -207,7 +210,7 @@ static void hang(fuse_req_t req, unsigned time, unsigned cleared)
 static char *slice(const struct node *n, const struct fuse_file_info *fi, size_t *size, off_t off)
 {
 	const char *from = n->type == TEXT_BYTES ? (const char *)n->bytes : (const char *)fi->fh;
-	size_t len = n->type == TEXT_BYTES ? n->len : from ? strlen(from) : 0;
+	size_t len = n->type == TEXT_BYTES ? (fi->fh && n->len > fi->fh ? (size_t)fi->fh : n->len) : from ? strlen(from) : 0;
 	char *copy;
 
 	len = (size_t)off < len ? len - (size_t)off : 0;
@@ -331,7 +334,7 @@ static int load(const char *file, bool vfio, const char *cmdline)
 
 static int serve(const char *program, const char *mountpoint, bool foreground)
 {
-	const char *argv[] = { program, "-ofsname=hostsim", NULL };
+	const char *argv[] = { program, "-ofsname=hostsim,allow_other", NULL };
 	struct fuse_args args = FUSE_ARGS_INIT(2, (char **)argv);
 	struct fuse_session *se = session = fuse_session_new(&args, &ops, sizeof(ops), NULL);
 	struct fuse_loop_config *config = fuse_loop_cfg_create();

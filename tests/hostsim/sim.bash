@@ -42,9 +42,11 @@ velad_conf() { # velad_conf [SED]: the shipped configuration, with all that is w
 ctl() { timeout 30 "$build/velactl" --conf "$dir/velad.conf" "$@"; }
 # of EXPRESSION: of the JSON on standard input, python's `d`
 of() { python3 -c 'import json, sys; d = json.load(sys.stdin); print(eval(sys.argv[1]))' "$1"; }
+velad_as=()   # a command that starts it as somebody else
+velad_args=() # more of its options
 start_velad() {
 	rm -f "$dir/sock"
-	"$build/velad" --root "$mnt" --uevents "$dir/uevents" --conf "$dir/velad.conf" --libvirt test:///default 2>>"$dir/velad.log" &
+	"${velad_as[@]}" "$build/velad" "${velad_args[@]}" --root "$mnt" --uevents "$dir/uevents" --conf "$dir/velad.conf" --libvirt test:///default 2>>"$dir/velad.log" &
 	velad=$!
 	for ((i = 0; i < 200; i++)); do
 		[[ -S $dir/sock ]] && ctl list >/dev/null 2>&1 && return

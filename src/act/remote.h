@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* act/remote — velad-helper's client: each call has a connection of its own, so that one that hangs in the kernel holds up no
+ * other; files are opened through one that is kept. A helper that went away is asked once more: each verb says what is
+ * to be, so that saying it twice is no harm. Thread-safe. */
+
+#include "act/wire.h"
+#include "base/auto.h"
+
+struct act_remote; /* opaque */
+struct host_root;
+
+int act_remote_new(struct act_remote **ret, const char *socket, struct error *err);
+struct act_remote *act_remote_free(struct act_remote *r); /* NULL is fine; returns NULL */
+AUTO_DEFINE(struct act_remote *, act_remote_free);
+
+/* -EIO: the helper cannot be reached, or does not answer; else what it answers. ret may be NULL. */
+int act_remote_call(struct act_remote *r, struct wire_answer *ret, const struct wire_call *c, struct error *err);
+/* As host_root_set_opener wants it; self is the act_remote. */
+int act_remote_open(void *self, const char *path);

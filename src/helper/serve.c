@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* One message in, judged, done, one message out. Nothing that a client sends is believed before wire_call_read() and
+ * judge_call() have passed it. */
+#include "helper/serve.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "act/kmod.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#define STACK_BYTES (512 * 1024)
+
+/* ---- verbs -------------------------------------------------------------------------------------------- */
+
+static int do_open(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+{
+	const char *file = wire_file_text((enum wire_file)c->number);
+	char path[HOST_PATH_MAX];
+	int r = act_pci_path(p, path, wire_call_fn(c), err);
+
+	(void)a;
+	if (r < 0)
+		return r;
+	r = host_open(p->root, "%s/%s", path, file);
+	if (r < 0)
+		return error_set(err, r, "cannot open %s/%s: %s", path, file, strerror(-r));
+	*fd = r;
+	return 0;
+}
+
+static int do_vfio_load(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+{
+	(void)a;
+	(void)fd;
+	(void)c;
+	return act_vfio_load(p->root, err);
+}
+
+static int do_vf_count(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+{
+	(void)a;
+	(void)fd;
+	return act_pci_vf_count_set(p, wire_call_fn(c), c->number, err);
+}
+
+static int do_driver(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+{
+	(void)a;
+	(void)fd;
+	return act_pci_driver_set(p, wire_call_fn(c), &c->driver, err);
+}
+
+static int do_word(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+{
+	(void)fd;
+	return act_pci_word(p, &a->word, wire_call_fn(c), (enum act_word)c->number, c->set, c->clear, err);
+}
+
+static int do_power(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+{
+	struct act_power now;
+	int r = act_pci_power(p, &now, wire_call_fn(c), &c->power, err);
+
+	(void)fd;
+	if (r == 0) {
+		(void)snprintf(a->power.control, sizeof(a->power.control), "%s", now.control);
+		a->power.d3cold = now.d3cold;
+	}
+	return r;
+}
+
+static int (*const verbs[WIRE_VERB_MAX_])(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c,
+					   struct error *err) = {
+	[WIRE_OPEN] = do_open,     [WIRE_VFIO_LOAD] = do_vfio_load, [WIRE_VF_COUNT] = do_vf_count,
+	[WIRE_DRIVER] = do_driver, [WIRE_WORD] = do_word,           [WIRE_POWER] = do_power,
+};
+
+/* What changed, and what was refused, is in the journal; who only reads is not. */
+static void note(const struct wire_call *c, int r, const struct error *err)
+{
+	char name[BDF_TEXT_MAX] = "";
+
+	if (c->verb != WIRE_VFIO_LOAD)
+		(void)bdf_text(name, wire_call_fn(c));
+	if (r < 0)
+		log_write(r == -EPERM ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "%s %s: %s", wire_verb_text((enum wire_verb)c->verb), name, err->text);
+	else if (c->verb != WIRE_OPEN)
+		log_info("%s %s: done", wire_verb_text((enum wire_verb)c->verb), name);
+}
+
+void serve_call(const struct serve *s, struct wire_answer *answer, int *fd, const void *bytes, size_t len)
+{
+	struct error err = ERROR_INIT;
+	struct wire_answer a = { .version = WIRE_VERSION };
+	struct wire_call c = { 0 };
+	int r = wire_call_read(&c, bytes, len, &err);
+
+	if (r == 0) {
+		r = judge_call(&s->judge, &c, &err);
+		if (r == 0)
+			r = verbs[c.verb](s->judge.pci, &a, fd, &c, &err);
+		note(&c, r, &err);
+	} else {
+		log_warning("refused: %s", err.text);
+	}
+	if (r < 0) {
+		a = (struct wire_answer){ .version = WIRE_VERSION, .code = r };
+		(void)snprintf(a.text, sizeof(a.text), "%s", err.text);
+	}
+	*answer = a;
+}
+
+/* ---- connections ---------------------------------------------------------------------------------------- */
+
+struct connection {
+	const struct serve *serve;
+	int                 fd; /* owned */
+	atomic_uint        *open; /* borrowed: how many there are */
+	int                 wake; /* borrowed: told when it ends */
+};
+
+static bool answer(int to, const struct wire_answer *a, int fd)
+{
+	union {
+		struct cmsghdr head;
+		char           room[CMSG_SPACE(sizeof(int))];
+	} control = { .room = { 0 } };
+	struct iovec part = { .iov_base = (void *)(uintptr_t)a, .iov_len = sizeof(*a) };
+	struct msghdr msg = { .msg_iov = &part, .msg_iovlen = 1 };
+
+	if (fd >= 0) {
+		msg.msg_control = &control;
+		msg.msg_controllen = sizeof(control);
+		control.head = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int)) };
+		memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+	}
+	return sendmsg(to, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(*a);
+}
+
+/* A broken message is answered, and is the last. */
+static void *converse(void *self)
+{
+	struct connection *c = self;
+	char bytes[sizeof(struct wire_call) + 1];
+	struct wire_answer a;
+	bool go_on = true;
+
+	while (go_on) {
+		autoclose int fd = -1;
+		ssize_t n = recv(c->fd, bytes, sizeof(bytes), 0);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break; /* it went away, or has been silent */
+		serve_call(c->serve, &a, &fd, bytes, (size_t)n);
+		go_on = answer(c->fd, &a, fd) && a.code != -EPROTO;
+	}
+	(void)close(c->fd);
+	atomic_fetch_sub(c->open, 1);
+	(void)eventfd_write(c->wake, 1); /* the idle time begins */
+	free(c);
+	return NULL;
+}
+
+static bool is_allowed(const struct serve *s, int fd)
+{
+	struct ucred who;
+	socklen_t len = sizeof(who);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0)
+		return false;
+	if (who.uid == 0 || who.uid == s->uid)
+		return true;
+	log_warning("uid %u, process %d, may not ask velad-helper", who.uid, who.pid);
+	return false;
+}
+
+static void refuse(int fd, int code, const char *text)
+{
+	struct wire_answer a = { .version = WIRE_VERSION, .code = code };
+
+	(void)snprintf(a.text, sizeof(a.text), "%s", text);
+	(void)answer(fd, &a, -1); /* who is not there any more does not mind */
+}
+
+static int start(const struct connection *from)
+{
+	struct connection *c = malloc(sizeof(*c));
+	pthread_attr_t attr;
+	pthread_t thread;
+	int r;
+
+	if (!c)
+		return ENOMEM;
+	*c = *from;
+	(void)pthread_attr_init(&attr); /* these fail on bad arguments only */
+	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	(void)pthread_attr_setstacksize(&attr, STACK_BYTES);
+	r = pthread_create(&thread, &attr, converse, c);
+	(void)pthread_attr_destroy(&attr);
+	if (r)
+		free(c);
+	return r;
+}
+
+static void greet(const struct serve *s, int listen_fd, atomic_uint *open, int wake)
+{
+	const struct timeval silence = { .tv_sec = SERVE_SILENCE_SECONDS };
+	autoclose int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+	struct connection c = { .serve = s, .fd = fd, .open = open, .wake = wake };
+
+	if (fd < 0 || !is_allowed(s, fd))
+		return;
+	if (atomic_load(open) >= SERVE_CONNECTIONS_MAX) {
+		refuse(fd, -EBUSY, "velad-helper has as many calls as it takes at once; try again");
+		return;
+	}
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence)) < 0)
+		return;
+	atomic_fetch_add(open, 1);
+	if (start(&c) == 0) {
+		(void)steal_fd(&fd);
+		return;
+	}
+	atomic_fetch_sub(open, 1);
+	refuse(fd, -EBUSY, "velad-helper has no memory for one more call; try again");
+}
+
+int serve_run(struct serve *s, int listen_fd, int signal_fd, struct error *err)
+{
+	autoclose int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	static atomic_uint open; /* threads outlive this function when they hang */
+	struct pollfd on[] = { { listen_fd, POLLIN, 0 }, { signal_fd, POLLIN, 0 }, { wake, POLLIN, 0 } };
+	eventfd_t ignored;
+
+	if (wake < 0)
+		return error_set(err, -errno, "cannot make an eventfd: %s", strerror(errno));
+	for (;;) {
+		bool idle = s->idle_seconds && atomic_load(&open) == 0;
+		int n = poll(on, ARRAY_SIZE(on), idle ? (int)s->idle_seconds * 1000 : -1);
+
+		if (n < 0 && errno != EINTR)
+			return error_set(err, -errno, "cannot wait for calls: %s", strerror(errno));
+		if (n == 0 && idle)
+			return 0;
+		if (n > 0 && on[1].revents)
+			return 0; /* a call that runs is cut off: its caller asks the next helper */
+		if (n > 0 && on[2].revents)
+			(void)eventfd_read(wake, &ignored);
+		if (n > 0 && on[0].revents)
+			greet(s, listen_fd, &open, wake);
+	}
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* helper/serve — answers calls on a listening SOCK_SEQPACKET socket, a thread for each connection, so that one that hangs in
+ * the kernel holds up no other. Only one uid, and root, are listened to. */
+
+#include <sys/types.h>
+
+#include "helper/judge.h"
+
+struct error;
+
+#define SERVE_CONNECTIONS_MAX 64
+#define SERVE_SILENCE_SECONDS 10 /* a connection that says nothing for so long is closed */
+
+struct serve {
+	struct judge judge;
+	uid_t        uid;          /* whose calls are answered */
+	unsigned     idle_seconds; /* without connections, before it returns; 0: never */
+};
+
+/* What velad asks, judged and done: fills answer, and *fd where one goes with it. */
+void serve_call(const struct serve *s, struct wire_answer *answer, int *fd, const void *bytes, size_t len);
+/* Returns 0 when nobody has been there for idle_seconds, or after SIGTERM, which the caller has blocked. */
+int serve_run(struct serve *s, int listen_fd, int signal_fd, struct error *err);
