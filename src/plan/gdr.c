@@ -85,22 +85,24 @@ static struct bdf nic_of(const struct plan_vf *vf)
 	return vf->exists ? vf->bdf : vf->pf;
 }
 
-static enum topo_class path_between(const struct place *p, const struct plan_vf *vf, struct bdf gpu)
+/* Between a VF and a GPU of the bundle, both by their number in it; UNKNOWN: they are no pair. */
+static enum topo_class path_between(const struct place *p, size_t vf, size_t gpu)
 {
-	return topo_path(p->in->topo, topo_find(p->in->topo, nic_of(vf)), topo_find(p->in->topo, gpu));
+	uint8_t g = p->best.gpu[gpu], n = p->best.vf_nic[vf];
+
+	return p->want.own[g] >> n & 1 ? (enum topo_class)p->path[g][n] : TOPO_UNKNOWN;
 }
 
 /* A GPU goes with its VFs; one that has none of its own, with those that are nearest to it. */
 static bool goes_with(const struct place *p, size_t vf, size_t gpu)
 {
 	const struct plan *plan = p->plan;
-	enum topo_class mine = path_between(p, &plan->vf[vf], plan->gpu[gpu]);
 
 	for (size_t v = 0; v < plan->nvfs; v++)
 		if (bdf_eq(plan->vf[v].gpu, plan->gpu[gpu]))
 			return bdf_eq(plan->vf[vf].gpu, plan->gpu[gpu]);
 	for (size_t v = 0; v < plan->nvfs; v++)
-		if (path_between(p, &plan->vf[v], plan->gpu[gpu]) < mine)
+		if (path_between(p, v, gpu) < path_between(p, vf, gpu))
 			return false;
 	return true;
 }
@@ -187,6 +189,17 @@ void place_barred_required(struct place *p)
 	}
 }
 
+static void refuse_pair(struct place *p, const struct plan_acs_pair *pair)
+{
+	p->refused = true;
+	if (p->plan->nreasons < PLACE_REASONS_MAX)
+		place_barred(p, pair);
+	for (size_t g = 0; g < p->plan->ngpus; g++)
+		for (size_t v = 0; v < p->plan->nvfs; v++)
+			if (bdf_eq(p->plan->gpu[g], pair->gpu) && bdf_eq(nic_of(&p->plan->vf[v]), pair->nic))
+				place_bar(p, p->best.gpu[g], p->best.vf_nic[v]);
+}
+
 static int judge_pairs(struct place *p, struct error *err)
 {
 	struct plan *plan = p->plan;
@@ -208,7 +221,7 @@ static int judge_pairs(struct place *p, struct error *err)
 		if (r < 0 || direct)
 			continue;
 		if (p->in->request->gdr == PLAN_GDR_REQUIRED)
-			place_barred(p, &p->acs->pair[i]);
+			refuse_pair(p, &p->acs->pair[i]);
 		else
 			r = explain(p, &plan->note[plan->nnotes++], &p->acs->pair[i]);
 	}
@@ -252,7 +265,7 @@ static const char *victim(const struct place *p, uint32_t at)
 	return *driver && strcmp(driver, "vfio-pci") != 0 ? "the host" : NULL;
 }
 
-static void judge_leak(struct place *p, const struct topo_leak *leak, bool inward)
+static void judge_leak(struct place *p, const struct solve_ties *known, const struct topo_leak *leak, bool inward)
 {
 	uint32_t mine = inward ? leak->to : leak->from, other = inward ? leak->from : leak->to;
 	const char *who = victim(p, other);
@@ -261,17 +274,21 @@ static void judge_leak(struct place *p, const struct topo_leak *leak, bool inwar
 
 	if (!leak->certain || !who)
 		return;
-	place_reason(p->plan, "isolation.leak", topo_at(p->in->topo, mine)->fn->bdf,
-		     "the redirects of ACS on there (pci=config_acs= and a reboot), or other devices",
-		     "a request of %s for %s does not pass the IOMMU, and %s has %s: at %s it %s",
-		     bdf_text(a, topo_at(p->in->topo, leak->from)->fn->bdf), bdf_text(b, topo_at(p->in->topo, leak->to)->fn->bdf),
-		     who, inward ? a : b, bdf_is_none(at) ? "no port" : bdf_text(port, at), topo_rule_text(leak->rule));
+	p->refused = true;
+	place_tie(p, known, mine, other);
+	if (p->plan->nreasons < PLACE_REASONS_MAX)
+		place_reason(p->plan, "isolation.leak", topo_at(p->in->topo, mine)->fn->bdf,
+			     "the redirects of ACS on there (pci=config_acs= and a reboot), or other devices",
+			     "a request of %s for %s does not pass the IOMMU, and %s has %s: at %s it %s",
+			     bdf_text(a, topo_at(p->in->topo, leak->from)->fn->bdf), bdf_text(b, topo_at(p->in->topo, leak->to)->fn->bdf),
+			     who, inward ? a : b, bdf_is_none(at) ? "no port" : bdf_text(port, at), topo_rule_text(leak->rule));
 }
 
 /* The writes of this plan change no untranslated route (plan/acs.h): today's words tell. */
 static int judge_isolation(struct place *p, struct error *err)
 {
 	const struct plan *plan = p->plan;
+	const struct solve_ties known = p->ties;
 	struct arena arena = { 0 };
 	uint32_t *set = arena_array(&arena, plan->ngpus + plan->ncompanions + plan->nvfs, sizeof(*set));
 	size_t nset = set ? bundle_nodes(p, set) : 0, n = topo_leaks(NULL, 0, p->in->topo, NULL, set, nset);
@@ -285,7 +302,7 @@ static int judge_isolation(struct place *p, struct error *err)
 
 		for (size_t k = 0; k < nset; k++)
 			inward = inward || set[k] == leak[i].to;
-		judge_leak(p, &leak[i], inward);
+		judge_leak(p, &known, &leak[i], inward);
 	}
 	arena_done(&arena);
 	return r;
@@ -293,7 +310,10 @@ static int judge_isolation(struct place *p, struct error *err)
 
 int place_routes(struct place *p, struct error *err)
 {
-	int r = judge_pairs(p, err);
+	int r;
 
+	p->refused = p->learnt = false;
+	p->acs = plan_acs_free(p->acs);
+	r = judge_pairs(p, err);
 	return r < 0 ? r : judge_isolation(p, err);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The NICs of one set of GPUs: whether there are any within a bound, and bounds that none can be within. */
+#include <string.h>
+
 #include "plan/search.h"
 
 static uint64_t nodes_of(const struct search *s, uint64_t nics)
@@ -20,13 +22,61 @@ static uint64_t nics_on(const struct search *s, uint64_t nodes)
 	return nics;
 }
 
+/* ---- ties --------------------------------------------------------------------------------------- */
+
+bool search_ties(struct search *s, const struct set *set)
+{
+	const struct solve_ties *t = s->w->ties;
+
+	s->usable = UINT64_MAX;
+	s->forced = 0;
+	if (!t)
+		return true;
+	for (uint32_t i = 0; i < set->n; i++)
+		s->forced |= t->gpu_nics[set->gpu[i]];
+	for (uint32_t n = 0; n < s->h->nnics; n++)
+		if (t->nic_gpus[n] & ~set->gpus)
+			s->usable &= ~(UINT64_C(1) << n);
+	return !(set->tied & ~set->gpus) && (s->vfs || !s->forced);
+}
+
+/* A NIC that gives a VF without another that would have to; 0: there is none. */
+static uint64_t untied(const struct search *s)
+{
+	for (uint64_t left = s->w->ties ? s->m.touched : 0; left; left &= left - 1)
+		if (s->w->ties->nic_nics[lowest(left)] & ~s->m.touched)
+			return left & -left;
+	return 0;
+}
+
+static bool touches(struct search *s, uint64_t extra, uint64_t forced);
+
+static bool touches_without(struct search *s, uint64_t extra, uint64_t forced, uint64_t nic)
+{
+	uint64_t adj[SOLVE_CHOSEN_MAX], nics = s->m.nics;
+	bool found;
+
+	memcpy(adj, s->m.adj, sizeof(adj));
+	for (uint32_t i = 0; i < s->m.slots; i++)
+		s->m.adj[i] &= ~nic;
+	s->m.nics &= ~nic;
+	found = !(forced & nic) && touches(s, extra, forced);
+	memcpy(s->m.adj, adj, sizeof(adj));
+	s->m.nics = nics;
+	return found;
+}
+
 static bool touches(struct search *s, uint64_t extra, uint64_t forced)
 {
-	uint64_t missing, nics;
+	uint64_t missing, nics, loose;
 
 	s->m.forced = forced;
 	if (!match_run(&s->m))
 		return false;
+	loose = untied(s);
+	if (loose)
+		return touches(s, extra, forced | loose | s->w->ties->nic_nics[lowest(loose)]) ||
+		       touches_without(s, extra, forced, loose);
 	missing = extra & ~nodes_of(s, s->m.touched);
 	if (!missing)
 		return true;
@@ -38,7 +88,7 @@ static bool touches(struct search *s, uint64_t extra, uint64_t forced)
 
 bool search_match(struct search *s, uint64_t extra)
 {
-	return touches(s, extra, 0);
+	return touches(s, extra, s->forced);
 }
 
 /* Only NICs on these nodes, and those of which nobody knows the node. */
@@ -63,10 +113,10 @@ static bool try_extra(struct search *s, const struct set *set, const uint64_t *a
 
 bool search_within(struct search *s, const struct set *set, struct bound b, uint64_t *extra)
 {
-	uint64_t adj[SOLVE_CHOSEN_MAX], all = set->n ? 0 : s->nics, others;
+	uint64_t adj[SOLVE_CHOSEN_MAX], all = set->n ? 0 : s->nics & s->usable, others;
 
 	for (uint32_t i = 0; i < set->n; i++) {
-		adj[i] = search_edges(s, set->gpu[i], b.path, b.width);
+		adj[i] = search_edges(s, set->gpu[i], b.path, b.width) & s->usable;
 		all |= adj[i];
 	}
 	s->m.limit = b.limit;

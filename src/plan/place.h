@@ -10,6 +10,7 @@
 
 #define PLACE_GPUS_MAX SOLVE_GPUS_MAX
 #define PLACE_NICS_MAX SOLVE_NICS_MAX
+#define PLACE_REASONS_MAX (PLAN_REASONS_MAX - 20) /* of what was left out or leaks: the rest says what is nearest */
 
 struct place_gpu {
 	uint32_t        node;    /* in the topology */
@@ -65,7 +66,9 @@ struct place {
 	struct solve_want        want;
 	struct solve_answer      answer;
 	struct place_choice      best;
-	bool                     found;
+	bool                     refused, learnt; /* the bundle, by its routes; and they told what else cannot be */
+	struct solve_ties        ties;            /* what they told */
+	uint64_t                 barred[PLACE_GPUS_MAX]; /* the same: NICs that are no pair for a GPU */
 	uint16_t                *acs_base; /* plan_acs_base(); in the plan's arena */
 	struct plan_acs         *candidates; /* owned: GPUs with NICs, if gdr is required */
 	struct plan_acs         *acs;        /* owned: the bundle's; NULL: no pairs, or gdr is off */
@@ -87,14 +90,18 @@ void place_ask(struct place *p);
 /* Of what both ends of the link above can do; 100 if that is not known. A GPU's link may be slow because the GPU is idle
  * (topo/link.c): of that only the width counts. */
 unsigned place_link_percent(const struct topo *t, uint32_t at);
-/* Solves; found and best are the answer. Where limits are wishes, without them if need be. */
+/* Solves; best is the answer. Where limits are wishes, without them if need be. */
 bool place_solve(struct place *p);
 /* src/plan/gdr.c: pairs that cannot be direct get the path UNKNOWN, where direct is required. */
 int place_gdr(struct place *p, struct error *err);
 void place_barred(struct place *p, const struct plan_acs_pair *pair); /* gives the reason */
 void place_barred_required(struct place *p); /* the same, of required GPUs with required VFs */
-/* src/plan/gdr.c: acs and notes of the bundle; reasons, where it must not be given. */
+/* src/plan/gdr.c: acs and notes of the bundle; refused with reasons where it must not be given. */
 int place_routes(struct place *p, struct error *err);
+/* src/plan/ties.c: what a refusal tells of other bundles. `mine` of the bundle cannot be in one without `other`; known: the
+ * ties before this bundle. A GPU has no route to a NIC. */
+void place_tie(struct place *p, const struct solve_ties *known, uint32_t mine, uint32_t other);
+void place_bar(struct place *p, uint32_t gpu, uint32_t nic);
 /* src/plan/place_settings.c: settings and further notes of the bundle, unless gdr is off. -ENOMEM. */
 int place_settings(struct place *p);
 /* src/plan/cells.c: memory and CPUs of the nodes, for the solver. */
@@ -108,6 +115,7 @@ uint64_t place_cell_memory(const struct place *p, uint64_t nodes, int node);
 void place_cells_say(struct place *p, uint64_t nodes);
 /* src/plan/why.c: reasons why there is no bundle, or why it is not the one that was hoped for. */
 bool place_counts_short(struct place *p);
+void place_nearest(struct place *p);
 void place_why_not(struct place *p);
 void place_why_this(struct place *p);
 void place_losses(struct place *p); /* notes */

@@ -312,25 +312,48 @@ struct place *place_close(struct place *p)
 	return NULL;
 }
 
+static void take_back(struct plan *plan)
+{
+	plan->ngpus = plan->nvfs = plan->ncompanions = plan->ncells = plan->nnotes = 0;
+}
+
 /* The bundle that was found, unless its routes forbid it. */
 static int settle(struct place *p, struct error *err)
 {
 	struct plan *plan = p->plan;
-	int r;
+	int r = take(p);
 
-	plan->nreasons = 0; /* what was left out does not matter: others were chosen */
-	r = take(p);
 	if (r == 0)
 		r = place_routes(p, err);
-	plan->fits = r == 0 && plan->nreasons == 0;
-	if (plan->fits) {
-		place_why_this(p);
-		place_losses(p);
-		r = place_settings(p);
+	plan->fits = r == 0 && !p->refused;
+	if (!plan->fits) {
+		take_back(plan);
+		return r;
 	}
-	if (r == 0 && plan->fits)
-		return make_steps(p);
-	plan->ngpus = plan->nvfs = plan->ncompanions = plan->ncells = plan->nnotes = 0;
+	plan->nreasons = 0; /* what was left out does not matter: others were chosen */
+	place_why_this(p);
+	place_losses(p);
+	r = place_settings(p);
+	return r < 0 ? r : make_steps(p);
+}
+
+/* The best bundle that its routes allow. One that they forbid tells what else they would, and the search goes on. */
+static int find(struct place *p, struct error *err)
+{
+	bool again = place_solve(p), refused = again;
+	int r = 0;
+
+	if (!again)
+		place_why_not(p);
+	else
+		p->plan->nreasons = 0;
+	while (r == 0 && again) {
+		r = settle(p, err);
+		refused = r == 0 && !p->plan->fits;
+		again = refused && p->learnt && place_solve(p);
+	}
+	if (refused)
+		place_nearest(p);
 	return r;
 }
 
@@ -367,10 +390,8 @@ int plan_make(struct plan **ret, const struct plan_input *in, struct error *err)
 
 	if (r < 0)
 		return r;
-	if (!p->off && !place_solve(p))
-		place_why_not(p);
-	if (p->found)
-		r = settle(p, err);
+	if (!p->off)
+		r = find(p, err);
 	if (r < 0)
 		return err->code ? r : error_set(err, r, "no memory for a plan");
 	*ret = steal(plan);

@@ -208,6 +208,7 @@ int place_prepare(struct place *p, struct error *err)
 	for (uint32_t g = 0; g < p->ngpus; g++) {
 		h->gpu_node[g] = node_of(p, gpu_fn(p, g));
 		h->wear[g] = wear_of(p, g);
+		h->no_gpus |= (uint64_t)(!(p->usable >> g & 1) && !p->gpu[g].owner) << g;
 		for (uint32_t o = 0; o < p->ngpus; o++)
 			h->gpu_path[g][o] = (uint8_t)topo_path(p->in->topo, p->gpu[g].node, p->gpu[o].node);
 		memcpy(h->path[g], p->path[g], sizeof(h->path[g]));
@@ -216,6 +217,7 @@ int place_prepare(struct place *p, struct error *err)
 		h->nic_node[n] = node_of(p, nic_fn(p, n));
 		p->free.vfs[n] = p->nic[n].nvfs;
 		p->free.load[n] = p->nic[n].taken;
+		h->no_nics |= (uint64_t)(!p->nic[n].nvfs && !p->nic[n].taken) << n;
 	}
 	p->free.gpus = p->usable;
 	order_nodes(p);
@@ -275,7 +277,7 @@ static void ask_pairs(struct place *p, uint64_t gbit)
 	for (uint32_t g = 0; g < p->ngpus; g++) {
 		p->want.own[g] = 0;
 		for (uint32_t n = 0; n < p->nnics; n++)
-			if (wide_enough(p, g, n, gbit) && (!p->in->request->rails || on_rail(p, g, n)))
+			if (wide_enough(p, g, n, gbit) && !(p->barred[g] >> n & 1) && (!p->in->request->rails || on_rail(p, g, n)))
 				p->want.own[g] |= UINT64_C(1) << n;
 	}
 }
@@ -311,17 +313,18 @@ void place_ask(struct place *p)
 
 bool place_solve(struct place *p)
 {
+	bool can = p->gpus <= PLAN_GPUS_MAX && p->nrequired == p->in->request->nrequire;
 	struct solve_answer *a = &p->answer;
 	struct place_choice *c = &p->best;
+	bool found = can && solve(a, &p->host, &p->free, &p->want);
 
-	p->found = p->gpus <= PLAN_GPUS_MAX && p->nrequired == p->in->request->nrequire && solve(a, &p->host, &p->free, &p->want);
-	if (!p->found && p->in->request->loose && p->gpus <= PLAN_GPUS_MAX && p->nrequired == p->in->request->nrequire) {
+	if (!found && can && p->in->request->loose) {
 		p->want.max_path = TOPO_SYS;
 		p->want.max_gpu_path = TOPO_UNKNOWN;
 		ask_pairs(p, 0);
-		p->found = solve(a, &p->host, &p->free, &p->want);
+		found = solve(a, &p->host, &p->free, &p->want);
 	}
-	if (!p->found)
+	if (!found)
 		return false;
 	*c = (struct place_choice){ .nvfs = a->nvfs, .nodes = a->nodes, .gpu_path = (enum topo_class)a->score.term[SCORE_GPU_PATH],
 				    .worst_path = a->nvfs ? (enum topo_class)a->score.term[SCORE_PATH] : TOPO_SELF };

@@ -56,7 +56,7 @@ static void relate(struct table *t, unsigned nic_path, unsigned gpu_path)
 
 	t->good = 0;
 	for (uint32_t g = 0; g < h->ngpus; g++)
-		if (nic_path >= SOLVE_CLASSES - 1 || h->near[nic_path][g])
+		if (!(h->no_gpus >> g & 1) && (nic_path >= SOLVE_CLASSES - 1 || (h->near[nic_path][g] & ~h->no_nics)))
 			t->good |= UINT64_C(1) << g;
 	for (uint32_t g = 0; g < h->ngpus; g++) {
 		t->close[g] = 0;

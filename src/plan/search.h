@@ -14,6 +14,7 @@ struct bound {
 
 struct set {
 	uint64_t gpus, home; /* home: their nodes */
+	uint64_t tied;       /* GPUs that must be in, because of others that are */
 	uint32_t n;
 	uint8_t  gpu[SOLVE_CHOSEN_MAX];
 	uint32_t path, width, gpu_path, sharing; /* the least that it can have */
@@ -39,6 +40,7 @@ struct search {
 	bool         vfs;                       /* any are wanted */
 	uint64_t     allowed;                   /* GPUs that have one NIC at least, where VFs are wanted */
 	uint64_t     nics;                      /* that have some to give */
+	uint64_t     usable, forced;            /* NICs that the set at hand can have, must have: ties */
 	uint64_t     edge[SOLVE_GPUS_MAX];      /* NICs of a GPU */
 	uint8_t      nearest[SOLVE_GPUS_MAX];
 	uint8_t      widest[SOLVE_CLASSES][SOLVE_GPUS_MAX]; /* rank, at this class or nearer */
@@ -78,5 +80,7 @@ static inline uint64_t search_edges(const struct search *s, uint32_t g, uint32_t
 bool search_match(struct search *s, uint64_t extra);
 /* Whether the set can have its VFs within the bound; then *extra are the nodes that they add, as few as can be. */
 bool search_within(struct search *s, const struct set *set, struct bound b, uint64_t *extra);
+/* Fills usable and forced; false: it cannot be a bundle. */
+bool search_ties(struct search *s, const struct set *set);
 /* No less sharing for these GPUs than this at the class and rank; NEVER: they cannot have their VFs there. */
 uint32_t search_limit(struct search *s, uint64_t gpus, uint32_t path, uint32_t width);

@@ -125,7 +125,7 @@ static void leaf(struct search *s, const struct set *set)
 	struct bound b = { .path = set->path, .width = set->width, .limit = score.term[SCORE_SHARING] };
 	uint64_t extra = 0;
 
-	if (!of_models(s->w, set->gpus) || (set->gpus == s->w->without && s->w->without))
+	if (!of_models(s->w, set->gpus) || (set->gpus == s->w->without && s->w->without) || !search_ties(s, set))
 		return;
 	score.term[SCORE_LEFTOVER] = solve_leftover(s->h, s->f->gpus & ~set->gpus);
 	score.term[SCORE_WEAR] = 0;
@@ -153,6 +153,8 @@ static void extend(const struct search *s, struct set *set, uint32_t g)
 			set->gpu_path = s->h->gpu_path[g][set->gpu[i]];
 	set->gpu[set->n++] = (uint8_t)g;
 	set->gpus |= UINT64_C(1) << g;
+	if (s->w->ties)
+		set->tied |= s->w->ties->gpu_gpus[g];
 	if (s->h->gpu_node[g] < s->h->nnodes)
 		set->home |= UINT64_C(1) << s->h->gpu_node[g];
 	if (!s->vfs)
@@ -168,8 +170,9 @@ static void extend(const struct search *s, struct set *set, uint32_t g)
 static void descend(struct search *s, const struct set *set, uint64_t from)
 {
 	uint32_t left = s->w->gpus - set->n;
+	uint64_t must = s->w->required | set->tied;
 
-	if (count(s->w->required & ~set->gpus) > left)
+	if (count(must & ~set->gpus) > left)
 		return;
 	if (left == 0) {
 		leaf(s, set);
@@ -179,7 +182,7 @@ static void descend(struct search *s, const struct set *set, uint64_t from)
 		struct set next = *set;
 		struct score least;
 
-		if (s->w->required & ~set->gpus & ~from)
+		if (must & ~set->gpus & ~from)
 			return; /* one that must be in was left behind */
 		extend(s, &next, lowest(from));
 		if (next.gpu_path > s->w->max_gpu_path || (s->m.each && !raise_bounds(s, &next)))
@@ -349,6 +352,7 @@ static void answer(struct search *s, struct solve_answer *a)
 	if (!s->vfs)
 		return;
 	s->m.slots = s->best.n;
+	(void)search_ties(s, &s->best);
 	(void)search_within(s, &s->best, s->best_bound, &extra); /* again, as it was found */
 	for (uint32_t i = 0; i < s->best.n && s->m.each; i++)
 		pull_near(s, i, extra);

@@ -39,6 +39,7 @@ struct solve_host {
 	uint8_t  width[SOLVE_GPUS_MAX][SOLVE_NICS_MAX];        /* rank of the bandwidth, 0 the widest; the last: unknown */
 	uint8_t  gpu_path[SOLVE_GPUS_MAX][SOLVE_GPUS_MAX];     /* symmetric */
 	uint32_t wear[SOLVE_GPUS_MAX];
+	uint64_t no_gpus, no_nics;                /* that nobody can have, now or later: they count for no leftover */
 	uint64_t partition[SOLVE_PARTITIONS_MAX]; /* the sets of GPUs that NVSwitch can join; none: no table */
 	size_t   npartitions;
 	struct solve_shape shape[SOLVE_SHAPES_MAX];
@@ -69,6 +70,12 @@ struct solve_split {
 };
 void solve_split_make(struct solve_split *ret, uint64_t all, const uint64_t *room, uint32_t nnodes);
 
+/* What cannot be in a bundle without another: who would leak to whom. By bits; 0: nothing is needed. */
+struct solve_ties {
+	uint64_t gpu_gpus[SOLVE_GPUS_MAX], gpu_nics[SOLVE_GPUS_MAX]; /* a GPU needs these GPUs, and a VF of each of these NICs */
+	uint64_t nic_gpus[SOLVE_NICS_MAX], nic_nics[SOLVE_NICS_MAX]; /* a VF of a NIC does */
+};
+
 struct solve_want {
 	uint32_t gpus;        /* how many */
 	uint64_t allowed;     /* of these; and ... */
@@ -83,6 +90,7 @@ struct solve_want {
 	uint64_t own[SOLVE_GPUS_MAX]; /* by GPU: only these (rails, bandwidth asked for) */
 	uint16_t need[SOLVE_NICS_MAX]; /* VFs that must come from this NIC */
 	uint64_t needed;      /* the NICs of which need is not 0 */
+	const struct solve_ties *ties; /* borrowed; NULL: none */
 	uint32_t max_path, max_gpu_path; /* enum topo_class */
 	uint32_t per_nic;     /* most VFs of the bundle on one NIC; 0: any */
 	bool     any_nodes;   /* memory and CPUs do not matter */

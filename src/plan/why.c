@@ -6,7 +6,6 @@
 #include "plan/place.h"
 
 #define MISSES_MAX 4
-#define ROOM_FOR_NEAREST 20 /* of what was left out, fewer reasons are enough */
 
 bool place_counts_short(struct place *p)
 {
@@ -185,7 +184,7 @@ static void miss_count(struct place *p)
 		}
 }
 
-static void say_nearest(struct place *p)
+void place_nearest(struct place *p)
 {
 	if (!miss_limits(p) && !miss_gpu(p) && !miss_nic(p) && p->gpus > 1 && !p->in->request->exclusive)
 		miss_count(p);
@@ -198,13 +197,13 @@ void place_why_not(struct place *p)
 	struct solve_answer a;
 	bool short_of_some = place_counts_short(p);
 
-	if (p->plan->nreasons > PLAN_REASONS_MAX - ROOM_FOR_NEAREST)
-		p->plan->nreasons = PLAN_REASONS_MAX - ROOM_FOR_NEAREST;
+	if (p->plan->nreasons > PLACE_REASONS_MAX)
+		p->plan->nreasons = PLACE_REASONS_MAX;
 	w.any_nodes = true;
 	w.cells = 0;
 	plan_partitions_say(&p->partitions, p->in->topo, p->plan, p->usable & p->allowed, p->gpus);
 	if (short_of_some) {
-		say_nearest(p);
+		place_nearest(p);
 		return;
 	}
 	if (would(p, &w, &p->free, &a)) {
@@ -220,7 +219,7 @@ void place_why_not(struct place *p)
 				     "no set of %" PRIu32 " GPUs has one of each model, each GPU counted once", p->gpus);
 		if (p->in->request->vfs || p->in->request->vfs_per_gpu)
 			say_far(p);
-		say_nearest(p);
+		place_nearest(p);
 	}
 	if (p->plan->nreasons == 0)
 		place_reason(p->plan, "bundle.none", BDF_NONE, "a smaller request", "no bundle fits");

@@ -45,7 +45,7 @@ static uint32_t quality_of(const struct solve_host *h, uint64_t set)
 {
 	uint32_t worst = 0, far = 0;
 
-	if (!is_partition(h, set))
+	if (!is_partition(h, set) || (set & h->no_gpus))
 		return 64;
 	for (unsigned g = 0; g < h->ngpus; g++) {
 		uint32_t near = 7;
@@ -53,7 +53,7 @@ static uint32_t quality_of(const struct solve_host *h, uint64_t set)
 		if (!(set >> g & 1))
 			continue;
 		for (unsigned n = 0; n < h->nnics; n++)
-			if (h->path[g][n] < near && h->path[g][n] <= TOPO_SYS)
+			if (h->path[g][n] < near && h->path[g][n] <= TOPO_SYS && !(h->no_nics >> n & 1))
 				near = h->path[g][n];
 		worst = near > worst ? near : worst;
 		for (unsigned o = 0; o < h->ngpus; o++)
@@ -143,6 +143,23 @@ static uint32_t cells_for(const struct brute *b, uint64_t touched)
 
 /* ---- every choice ------------------------------------------------------------------------------- */
 
+/* Nobody is in without those that must be in then, too. */
+static bool ties_hold(const struct brute *b, uint64_t gpus)
+{
+	const struct solve_ties *t = b->w->ties;
+	uint64_t used = 0;
+
+	for (unsigned n = 0; n < b->h->nnics; n++)
+		used |= (uint64_t)(b->used[n] > 0) << n;
+	for (unsigned g = 0; t && g < b->h->ngpus; g++)
+		if ((gpus >> g & 1) && ((t->gpu_gpus[g] & ~gpus) || (t->gpu_nics[g] & ~used)))
+			return false;
+	for (unsigned n = 0; t && n < b->h->nnics; n++)
+		if ((used >> n & 1) && ((t->nic_gpus[n] & ~gpus) || (t->nic_nics[n] & ~used)))
+			return false;
+	return true;
+}
+
 /* A whole choice: counts, or scores it. near[] is the worst class and rank that is needed for a GPU. */
 static void score_choice(struct brute *b, uint64_t gpus, uint32_t path, uint32_t width)
 {
@@ -150,6 +167,8 @@ static void score_choice(struct brute *b, uint64_t gpus, uint32_t path, uint32_t
 	uint64_t touched = 0;
 	bool vfs = b->w->vfs || (b->w->vfs_per_gpu && gpus);
 
+	if (!ties_hold(b, gpus))
+		return;
 	for (unsigned n = 0; n < b->h->nnics; n++) {
 		if (b->used[n] < b->w->need[n] || (b->w->per_nic && b->used[n] > b->w->per_nic))
 			return;
@@ -333,13 +352,34 @@ static void random_host(struct solve_host *h, uint64_t *s)
 		if (!h->npartitions || !is_partition(h, set))
 			h->partition[h->npartitions++] = set;
 	}
+	h->no_gpus = synth_random(s, 4) ? 0 : synth_random(s, 1u << h->ngpus);
+	h->no_nics = synth_random(s, 4) ? 0 : synth_random(s, 1u << NICS);
 	h->nshapes = synth_random(s, 4);
 	for (size_t i = 0; i < h->nshapes; i++)
 		h->shape[i] = (struct solve_shape){ .size = 1u << i, .weight = synth_random(s, 10) };
 }
 
+static uint64_t random_few(uint64_t *s, unsigned n)
+{
+	return synth_random(s, 3) || !n ? 0 : UINT64_C(1) << synth_random(s, n);
+}
+
+static void random_ties(struct solve_ties *t, const struct solve_host *h, uint64_t *s)
+{
+	*t = (struct solve_ties){ 0 };
+	for (unsigned g = 0; g < h->ngpus; g++) {
+		t->gpu_gpus[g] = random_few(s, h->ngpus);
+		t->gpu_nics[g] = synth_random(s, 2) ? 0 : random_few(s, h->nnics);
+	}
+	for (unsigned n = 0; n < h->nnics; n++) {
+		t->nic_gpus[n] = random_few(s, h->ngpus);
+		t->nic_nics[n] = random_few(s, h->nnics);
+	}
+}
+
 static void random_want(struct solve_want *w, struct brute *b, uint64_t *s)
 {
+	static struct solve_ties ties;
 	const struct solve_host *h = b->h;
 	bool plain = synth_random(s, 2);
 
@@ -375,6 +415,10 @@ static void random_want(struct solve_want *w, struct brute *b, uint64_t *s)
 			w->need[n] = (uint16_t)(1 + synth_random(s, 2));
 			w->needed |= UINT64_C(1) << n;
 		}
+	}
+	if (synth_random(s, 3) == 0) {
+		random_ties(&ties, h, s);
+		w->ties = &ties;
 	}
 	w->nhall = synth_random(s, 3) ? 0 : 1 + synth_random(s, 3);
 	for (uint32_t i = 0; i < w->nhall; i++) {
