@@ -41,6 +41,7 @@ static const struct conf_field conf_fields[] = {
 	{ "plan", "vfs_per_pf", CONF_UINT, offsetof(struct conf, vfs_per_pf), 1, 256 },
 	{ "plan", "memory_reserve", CONF_BYTES, offsetof(struct conf, memory_reserve), 0, UINT64_MAX },
 	{ "plan", "host_cores", CONF_UINT, offsetof(struct conf, host_cores), 0, 256 },
+	{ "plan", "cpus", CONF_STRING, offsetof(struct conf, cpus) },
 	{ "plan", "link_percent", CONF_UINT, offsetof(struct conf, link_percent), 0, 100 },
 	{ "plan", "shapes", CONF_STRING, offsetof(struct conf, shapes) },
 };

@@ -31,6 +31,7 @@ struct conf {
 	uint64_t     vfs_per_pf;     /* [plan] vfs_per_pf */
 	uint64_t     memory_reserve; /* [plan] memory_reserve, bytes per NUMA node */
 	uint64_t     host_cores;     /* [plan] host_cores, per NUMA node */
+	char        *cpus;           /* [plan] cpus: plan/policy.c reads it */
 	uint64_t     link_percent;   /* [plan] link_percent */
 	char        *shapes;         /* [plan] shapes: plan/policy.c reads it */
 	struct conf_line kind[CONF_LINES_MAX];      /* [kinds], for host/kind */

@@ -118,11 +118,16 @@ static void write_cputune(struct domain *d)
 	xml_close(&d->xml);
 }
 
+/* A guest that starts has its memory: libvirt preallocates huge pages, and plain ones if told so. */
 static void write_backing(struct domain *d)
 {
-	if (!d->plan->hugepages)
-		return;
 	xml_open(&d->xml, "memoryBacking");
+	if (!d->plan->hugepages) {
+		xml_open(&d->xml, "allocation", "mode", "immediate");
+		xml_close(&d->xml);
+		xml_close(&d->xml);
+		return;
+	}
 	xml_open(&d->xml, "hugepages");
 	xml_open(&d->xml, "page");
 	xml_attrf(&d->xml, "size", "%" PRIu64, d->plan->hugepages / 1024);

@@ -67,6 +67,8 @@ int inst_delete(struct inst_manager *m, uint64_t *ret_op, const char *name, stru
 /* Devices that instances hold, for the planner; strings in the arena. */
 int inst_taken(struct inst_manager *m, struct plan_taken **ret, size_t *n, struct arena *arena,
 	       struct error *err);
+/* CPUs and memory that they hold, likewise. */
+int inst_rooms(struct inst_manager *m, struct plan_room **ret, size_t *n, struct arena *arena, struct error *err);
 /* A libvirt domain of ours changed by itself (guest powered off, destroyed behind our back). */
 void inst_domain_changed(struct inst_manager *m, const char *name, enum act_domain state);
 /* Ports whose ACS control instances hold, with what it was before, for the planner; in the arena. */

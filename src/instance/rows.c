@@ -202,8 +202,7 @@ int rows_devices(struct store_tx *tx, struct plan_taken **ret, size_t *n, struct
 
 	r = count(tx, &max, "SELECT count(*) FROM device", NO_ARGS, err);
 	if (r == 0)
-		r = store_query(tx, &q, "SELECT bdf, instance, coalesce(json_extract(request, '$.exclusive'), 0) FROM device "
-					"LEFT JOIN instance ON instance.name = device.instance ORDER BY bdf", NO_ARGS, err);
+		r = store_query(tx, &q, "SELECT bdf, instance FROM device ORDER BY bdf", NO_ARGS, err);
 	if (r < 0)
 		return r;
 	taken = arena_array(arena, max + 1, sizeof(*taken));
@@ -213,7 +212,6 @@ int rows_devices(struct store_tx *tx, struct plan_taken **ret, size_t *n, struct
 		if (!bdf_parse(&taken[i].bdf, store_text(q, 0)))
 			return error_set(err, -EBADMSG, "the store has a device \"%s\", which is no BDF", store_text(q, 0));
 		taken[i].owner = arena_printf(arena, "instance %s", store_text(q, 1));
-		taken[i].exclusive = store_int(q, 2) != 0;
 		if (!taken[i].owner)
 			return no_memory(err);
 	}

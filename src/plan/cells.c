@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/auto.h"
 #include "plan/place.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -22,23 +23,52 @@ static bool within(const struct host_core *core, const struct cpuset *cpus)
 	return core->ncpus > 0;
 }
 
-/* The CPUs that guests may have: those of the node's whole cores but the first few, which stay the host's. Where nobody
- * knows which CPUs share a core, each counts as one. */
-static void guest_cpus(const struct place *p, const struct host_node *n, struct cpuset *ret)
+/* CPUs that are another guest's. */
+static void others_cpus(const struct place *p, struct cpuset *ret)
+{
+	for (size_t i = 0; i < p->in->nrooms && !p->in->policy.cpus_shared; i++) {
+		const struct plan_room *o = &p->in->room[i];
+		const struct host_node *n = host_node_find(topo_inventory(p->in->topo), o->node);
+		const struct cpuset *cpus = o->cpus ? o->cpus : n ? &n->cpus : NULL;
+
+		for (size_t w = 0; cpus && w < ARRAY_SIZE(ret->word); w++)
+			ret->word[w] |= cpus->word[w];
+	}
+}
+
+static bool has_any(const struct cpuset *cpus, const struct host_core *core)
+{
+	for (unsigned i = 0; i < core->ncpus; i++)
+		if (cpuset_has(cpus, core->cpu[i]))
+			return true;
+	return false;
+}
+
+/* CPUs that a guest may have, at least `want` if there are as many: of the node's whole cores, but not of the first few,
+ * which stay the host's, nor of those that others have. Where nobody knows which CPUs share a core, each counts as one. */
+static void guest_cpus(const struct place *p, const struct host_node *n, uint64_t want, struct cpuset *ret)
 {
 	const struct host_cpus *cpus = &topo_inventory(p->in->topo)->system.cpus;
+	struct cpuset others = { 0 };
 	unsigned kept = 0;
 
+	others_cpus(p, &others);
 	*ret = (struct cpuset){ 0 };
-	for (size_t i = 0; i < cpus->ncores; i++) {
-		if (!within(&cpus->core[i], &n->cpus) || kept++ < p->in->policy.host_cores)
+	for (size_t i = 0; i < cpus->ncores && want; i++) {
+		const struct host_core *core = &cpus->core[i];
+
+		if (!within(core, &n->cpus) || kept++ < p->in->policy.host_cores || has_any(&others, core))
 			continue;
-		for (unsigned k = 0; k < cpus->core[i].ncpus; k++)
-			cpuset_add(ret, cpus->core[i].cpu[k]);
+		for (unsigned k = 0; k < core->ncpus; k++)
+			cpuset_add(ret, core->cpu[k]);
+		want -= want < core->ncpus ? want : core->ncpus;
 	}
-	for (int c = cpuset_next(&n->cpus, -1); c >= 0 && !cpus->ncores; c = cpuset_next(&n->cpus, c))
-		if (kept++ >= p->in->policy.host_cores)
-			cpuset_add(ret, (unsigned)c);
+	for (int c = cpuset_next(&n->cpus, -1); c >= 0 && !cpus->ncores && want; c = cpuset_next(&n->cpus, c)) {
+		if (kept++ < p->in->policy.host_cores || cpuset_has(&others, (unsigned)c))
+			continue;
+		cpuset_add(ret, (unsigned)c);
+		want--;
+	}
 }
 
 static uint64_t unit(const struct place *p) /* of memory */
@@ -46,17 +76,41 @@ static uint64_t unit(const struct place *p) /* of memory */
 	return p->in->request->hugepages ? p->in->request->hugepages : MIB;
 }
 
+static uint64_t without(uint64_t all, uint64_t less)
+{
+	return all > less ? all - less : 0;
+}
+
+/* Of what there is free, what guests that do not have their memory yet will take; and all together never more than there
+ * is, whatever is free now. */
+static uint64_t not_promised(const struct place *p, const struct host_node *n, uint64_t total, uint64_t free)
+{
+	uint64_t all = 0, to_come = 0, by_total, by_free;
+
+	for (size_t i = 0; i < p->in->nrooms; i++) {
+		const struct plan_room *o = &p->in->room[i];
+
+		if (o->node != n->id || o->hugepages != p->in->request->hugepages)
+			continue;
+		all += o->memory;
+		to_come += o->backed ? 0 : o->memory;
+	}
+	by_total = without(total, all);
+	by_free = without(free, to_come);
+	return by_total < by_free ? by_total : by_free;
+}
+
 /* In units; the pool of the pages that were asked for, or plain memory. */
 static uint64_t free_memory(const struct place *p, const struct host_node *n)
 {
-	uint64_t reserve = p->in->policy.memory_reserve;
+	uint64_t reserve = p->in->policy.memory_reserve, page = p->in->request->hugepages;
 
-	for (size_t i = 0; i < n->npools; i++)
-		if (n->pool[i].page_size == p->in->request->hugepages)
-			return n->pool[i].free;
-	if (p->in->request->hugepages || !n->memory_known)
+	for (size_t i = 0; i < n->npools && page; i++)
+		if (n->pool[i].page_size == page)
+			return not_promised(p, n, n->pool[i].total * page, n->pool[i].free * page) / page;
+	if (page || !n->memory_known)
 		return 0;
-	return n->mem_free > reserve ? (n->mem_free - reserve) / MIB : 0;
+	return not_promised(p, n, without(n->mem_total, reserve), without(n->mem_free, reserve)) / MIB;
 }
 
 void place_rooms(struct place *p)
@@ -69,7 +123,7 @@ void place_rooms(struct place *p)
 
 		if (!n)
 			continue;
-		guest_cpus(p, n, &set);
+		guest_cpus(p, n, UINT64_MAX, &set);
 		memory[i] = free_memory(p, n);
 		cpus[i] = n->cpus_known ? cpuset_count(&set) : 0;
 	}
@@ -122,11 +176,19 @@ int place_cells(struct place *p, uint64_t nodes)
 
 		if (!cpus)
 			return -ENOMEM;
-		guest_cpus(p, node_at(p, i), cpus);
 		*c = (struct plan_cell){ .host_node = p->node[i], .memory = share(&p->want.memory, &more_memory, i, n) * unit(p),
 					 .vcpus = (uint32_t)share(&p->want.cpus, &more_cpus, i, n), .cpus = cpus };
+		guest_cpus(p, node_at(p, i), p->in->policy.cpus_shared ? UINT64_MAX : c->vcpus, cpus);
 	}
 	return plan->cell ? 0 : -ENOMEM;
+}
+
+size_t plan_rooms(struct plan_room *ret, const struct plan *p, const char *owner)
+{
+	for (size_t i = 0; i < p->ncells; i++)
+		ret[i] = (struct plan_room){ .node = p->cell[i].host_node, .memory = p->cell[i].memory, .hugepages = p->hugepages,
+					     .cpus = p->cell[i].cpus, .owner = owner, .exclusive = p->exclusive };
+	return p->ncells;
 }
 
 /* ---- why not ------------------------------------------------------------------------------------ */
@@ -137,12 +199,12 @@ static void say_memory(struct place *p, const struct host_node *n, uint64_t need
 
 	if (page)
 		place_reason(p->plan, "hugepages.short", BDF_NONE, "less memory, other pages, another node, or more pages there",
-			     "NUMA node %d has %" PRIu64 " free pages of %" PRIu64 " KiB, its cell needs %" PRIu64, n->id, free,
+			     "NUMA node %d has %" PRIu64 " pages of %" PRIu64 " KiB that are free and promised to nobody, its cell needs %" PRIu64, n->id, free,
 			     page / 1024, need);
 	else
 		place_reason(p->plan, "memory.short", BDF_NONE, "less memory, another node, or memory freed there",
-			     "NUMA node %d has %" PRIu64 " MiB free (%" PRIu64 " MiB kept for the host), its cell "
-			     "needs %" PRIu64 " MiB", n->id, free, p->in->policy.memory_reserve / MIB, need);
+			     "NUMA node %d has %" PRIu64 " MiB that is free and promised to nobody (%" PRIu64 " MiB kept for the "
+			     "host), its cell needs %" PRIu64 " MiB", n->id, free, p->in->policy.memory_reserve / MIB, need);
 }
 
 /* One reason for a node; false: a cell of this size would fit on it. */
@@ -152,7 +214,7 @@ static bool say_node(struct place *p, uint32_t i, uint64_t memory, uint64_t vcpu
 	struct cpuset cpus = { 0 };
 
 	if (n)
-		guest_cpus(p, n, &cpus);
+		guest_cpus(p, n, UINT64_MAX, &cpus);
 	if (!n)
 		place_reason(p->plan, "numa.node-missing", BDF_NONE, "a device on a node that is there, or its numa_node set right",
 			     "NUMA node %d, which devices name, is not there", p->node[i]);
@@ -165,8 +227,9 @@ static bool say_node(struct place *p, uint32_t i, uint64_t memory, uint64_t vcpu
 		place_reason(p->plan, "cpus.unknown", BDF_NONE, "a readable cpulist of the node, or another node",
 			     "the CPUs of NUMA node %d are unknown", n->id);
 	else if (vcpus > cpuset_count(&cpus))
-		place_reason(p->plan, "cpus.short", BDF_NONE, "fewer vCPUs or another node",
-			     "NUMA node %d has %u CPUs for guests, its cell needs %" PRIu64, n->id, cpuset_count(&cpus), vcpus);
+		place_reason(p->plan, "cpus.short", BDF_NONE, "fewer vCPUs, another node, or guests deleted",
+			     "NUMA node %d has %u CPUs for it in whole cores that no other guest has, its cell needs %" PRIu64,
+			     n->id, cpuset_count(&cpus), vcpus);
 	else
 		return false;
 	return true;

@@ -2,7 +2,9 @@
 /* Plans as JSON (docs/openapi.json). */
 #include <json-c/json.h>
 
+#include "base/cpuset.h"
 #include "base/json.h"
+#include "base/sbuf.h"
 #include "host/inventory.h"
 #include "plan/plan.h"
 
@@ -69,6 +71,20 @@ static void add_vfs(struct json_out *o, const struct plan *p)
 	json_add(o, "vfs", a);
 }
 
+/* "0-3,8"; null: all of the node */
+static void add_cpus(struct json_out *o, const struct cpuset *cpus)
+{
+	struct sbuf list = { 0 };
+	autofree char *text = NULL;
+
+	if (cpus)
+		cpuset_write(&list, cpus);
+	text = sbuf_steal(&list);
+	o->failed = o->failed || !text;
+	json_add_string(o, "cpus", cpus ? text : NULL);
+	sbuf_done(&list);
+}
+
 static void add_rest(struct json_out *o, const struct plan *p)
 {
 	json_object *companions = json_object_new_array(), *cells = json_object_new_array();
@@ -86,6 +102,7 @@ static void add_rest(struct json_out *o, const struct plan *p)
 		json_add_int(&c, "host_node", p->cell[i].host_node);
 		json_add_uint(&c, "memory", p->cell[i].memory);
 		json_add_uint(&c, "vcpus", p->cell[i].vcpus);
+		add_cpus(&c, p->cell[i].cpus);
 		json_append_out(o, cells, &c);
 	}
 	json_add(o, "companions", companions);

@@ -90,13 +90,13 @@ const char *plan_iommu_fix(const struct inventory *inv)
 /* Nobody is beside an exclusive guest. */
 static bool not_alone(struct place *p)
 {
-	for (size_t i = 0; i < p->in->ntaken; i++) {
-		const struct plan_taken *t = &p->in->taken[i];
+	for (size_t i = 0; i < p->in->nrooms; i++) {
+		const struct plan_room *o = &p->in->room[i];
 
-		if (t->exclusive)
-			place_reason(p->plan, "host.exclusive", BDF_NONE, "that guest deleted, or another host", "%s has the whole host", t->owner);
+		if (o->exclusive)
+			place_reason(p->plan, "host.exclusive", BDF_NONE, "that guest deleted, or another host", "%s has the whole host", o->owner);
 		else if (p->in->request->exclusive)
-			place_reason(p->plan, "host.shared", t->bdf, "it given back, or another host", "%s has it, and the whole host is wanted", t->owner);
+			place_reason(p->plan, "host.shared", BDF_NONE, "it deleted, or another host", "%s is there, and the whole host is wanted", o->owner);
 		else
 			continue;
 		return true;

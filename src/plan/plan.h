@@ -29,7 +29,17 @@ struct plan_settings_held;
 struct plan_taken {
 	struct bdf  bdf;
 	const char *owner; /* "instance train-7" */
+};
+
+/* A cell of a guest that is there, or is promised: also guests without devices have one. */
+struct plan_room {
+	int         node;
+	uint64_t    memory;    /* bytes */
+	uint64_t    hugepages; /* size of its pages; 0: plain memory */
+	const struct cpuset *cpus; /* that its vCPUs are pinned to; NULL: all of the node */
+	const char *owner;     /* "instance train-7" */
 	bool        exclusive; /* the owner has the whole host */
+	bool        backed;    /* it has its memory: what the node has free is without it */
 };
 
 /* A device that must not be given until somebody has looked at it. */
@@ -48,6 +58,7 @@ struct plan_policy {
 	uint16_t vfs_per_pf; /* how many VFs a PF without any is given, at most its total */
 	uint64_t memory_reserve; /* bytes per NUMA node that are left to the host */
 	unsigned host_cores;     /* of each NUMA node, the first ones */
+	bool     cpus_shared;    /* guests may have the same cores; else each has its own */
 	unsigned link_percent;   /* a GPU or NIC whose link carries less of what it could is not given */
 	struct solve_shape shape[SOLVE_SHAPES_MAX]; /* sizes of bundles that later guests will want */
 	size_t   nshapes;
@@ -59,6 +70,8 @@ struct plan_input {
 	const struct plan_request *request;
 	const struct plan_taken   *taken; /* devices that other instances have */
 	size_t                     ntaken;
+	const struct plan_room    *room; /* CPUs and memory that they have */
+	size_t                     nrooms;
 	const struct plan_sick    *sick;
 	size_t                     nsick;
 	const struct plan_wear    *wear; /* of GPUs; those that are not named: never */
@@ -87,7 +100,7 @@ struct plan_cell { /* one guest NUMA cell */
 	int      host_node;
 	uint64_t memory; /* bytes */
 	uint32_t vcpus;
-	const struct cpuset *cpus; /* of the node, for guests; NULL: all of it */
+	const struct cpuset *cpus; /* whole cores, its own unless they are shared; NULL: all of the node */
 };
 
 enum plan_step_kind {
@@ -163,6 +176,8 @@ struct plan {
 int plan_policy_load(struct plan_policy *ret, const struct conf *conf, struct error *err);
 /* -errno only for no memory; "it does not fit" is plan->fits == false with reasons. */
 int plan_make(struct plan **ret, const struct plan_input *in, struct error *err);
+/* What its cells take, for the plans after it: plan->ncells rooms, which borrow from the plan. How many. */
+size_t plan_rooms(struct plan_room *ret, const struct plan *p, const char *owner);
 struct plan *plan_free(struct plan *p);
 AUTO_DEFINE(struct plan *, plan_free);
 

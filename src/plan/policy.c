@@ -41,6 +41,9 @@ int plan_policy_load(struct plan_policy *ret, const struct conf *conf, struct er
 	char *rest = text, *word;
 	int r = text ? plan_boards_load(&p.boards, conf, err) : error_set(err, -ENOMEM, "no memory for the configuration");
 
+	p.cpus_shared = strcmp(conf->cpus, "shared") == 0;
+	if (!p.cpus_shared && strcmp(conf->cpus, "exclusive") != 0)
+		return error_set(err, -EINVAL, "[plan] cpus: \"%.40s\" is neither exclusive nor shared", conf->cpus);
 	while (r == 0 && (word = strsep(&rest, " \t")))
 		if (*word)
 			r = add_shape(&p, word, err);

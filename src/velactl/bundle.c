@@ -91,6 +91,8 @@ static void write_cells(struct ctl_out *out, json_object *cells)
 			  vcpus, vcpus == 1 ? "" : "s");
 		if (node >= 0)
 			sbuf_addf(&out->text, ", on NUMA node %lld", node);
+		if (*ctl_doc_text(c, "cpus"))
+			sbuf_addf(&out->text, ", CPUs %s", ctl_doc_text(c, "cpus"));
 		sbuf_add(&out->text, "\n");
 	}
 }

@@ -130,41 +130,53 @@ static size_t devices(const struct plan *p)
 	return p ? p->ngpus + p->nvfs + p->ncompanions : 0;
 }
 
-static void take(struct plan_taken *taken, size_t *n, const struct plan *p, const char *owner)
+static void take_devices(struct plan_taken *taken, size_t *n, const struct plan *p, const char *owner)
 {
-	for (size_t i = 0; p && i < p->ngpus; i++)
-		taken[(*n)++] = (struct plan_taken){ .bdf = p->gpu[i], .owner = owner, .exclusive = p->exclusive };
-	for (size_t i = 0; p && i < p->nvfs; i++)
-		taken[(*n)++] = (struct plan_taken){ .bdf = p->vf[i].bdf, .owner = owner, .exclusive = p->exclusive };
-	for (size_t i = 0; p && i < p->ncompanions; i++)
-		taken[(*n)++] = (struct plan_taken){ .bdf = p->companion[i].bdf, .owner = owner, .exclusive = p->exclusive };
+	for (size_t i = 0; i < p->ngpus; i++)
+		taken[(*n)++] = (struct plan_taken){ p->gpu[i], owner };
+	for (size_t i = 0; i < p->nvfs; i++)
+		taken[(*n)++] = (struct plan_taken){ p->vf[i].bdf, owner };
+	for (size_t i = 0; i < p->ncompanions; i++)
+		taken[(*n)++] = (struct plan_taken){ p->companion[i].bdf, owner };
 }
 
-int leases_taken(struct leases *l, uint64_t now, const struct lease *except, size_t bundle, struct plan_taken **taken, size_t *n,
-		 struct arena *arena, struct error *err)
+int leases_hold(struct leases *l, uint64_t now, const struct lease *except, size_t bundle, struct plan_input *in, struct arena *arena,
+		struct error *err)
 {
-	struct plan_taken *all;
-	size_t more = 0;
+	size_t ntaken = in->ntaken, nrooms = in->nrooms;
+	struct plan_taken *taken;
+	struct plan_room *room;
 
 	expire(l, now, except);
 	for (size_t i = 0; i < l->n; i++)
-		for (size_t b = 0; b < l->at[i]->n; b++)
-			more += devices(l->at[i]->bundle[b].plan);
-	all = arena_array(arena, *n + more, sizeof(*all));
-	if (!all)
+		for (size_t b = 0; b < l->at[i]->n; b++) {
+			ntaken += devices(l->at[i]->bundle[b].plan);
+			nrooms += l->at[i]->bundle[b].plan ? l->at[i]->bundle[b].plan->ncells : 0;
+		}
+	taken = arena_array(arena, ntaken + 1, sizeof(*taken));
+	room = arena_array(arena, nrooms + 1, sizeof(*room));
+	if (!taken || !room)
 		return error_set(err, -ENOMEM, "no memory for the leases");
-	if (*n)
-		memcpy(all, *taken, *n * sizeof(*all));
+	if (in->ntaken)
+		memcpy(taken, in->taken, in->ntaken * sizeof(*taken));
+	if (in->nrooms)
+		memcpy(room, in->room, in->nrooms * sizeof(*room));
 	for (size_t i = 0; i < l->n; i++) {
 		const char *owner = arena_printf(arena, "lease %s", l->at[i]->id);
 
 		if (!owner)
 			return error_set(err, -ENOMEM, "no memory for the leases");
-		for (size_t b = 0; b < l->at[i]->n; b++)
-			if (l->at[i] != except || b != bundle)
-				take(all, n, l->at[i]->bundle[b].plan, owner);
+		for (size_t b = 0; b < l->at[i]->n; b++) {
+			const struct plan *p = l->at[i]->bundle[b].plan;
+
+			if (!p || (l->at[i] == except && b == bundle))
+				continue;
+			take_devices(taken, &in->ntaken, p, owner);
+			in->nrooms += plan_rooms(&room[in->nrooms], p, owner);
+		}
 	}
-	*taken = all;
+	in->taken = taken;
+	in->room = room;
 	return 0;
 }
 

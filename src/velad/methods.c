@@ -58,7 +58,7 @@ static int add_owners(struct manager *m, json_object *doc, struct error *err)
 {
 	json_object *nodes = json_object_object_get(doc, "nodes");
 	autofree const char **owner = calloc(topo_count(current_topo(m->now)) + 1, sizeof(*owner));
-	struct plan_taken *taken = NULL;
+	const struct plan_taken *taken = NULL;
 	struct arena arena = { 0 };
 	size_t n = 0;
 	int r = owner ? plans_taken(m, &taken, &n, &arena, err) : error_set(err, -ENOMEM, "no memory for the answer");

@@ -33,17 +33,29 @@ static uint64_t now_usec(void)
 
 /* ---- a plan of now ---------------------------------------------------------------------------------- */
 
-static int taken_but(struct manager *m, const struct lease *except, size_t bundle, struct plan_taken **ret, size_t *n,
-		     struct arena *arena, struct error *err)
+/* Who has what; arrays in the arena. */
+static int held_now(struct manager *m, struct plan_input *ret, const struct lease *except, size_t bundle, struct arena *arena,
+		    struct error *err)
 {
-	int r = inst_taken(m->instances, ret, n, arena, err);
+	struct plan_taken *taken = NULL;
+	struct plan_room *room = NULL;
+	int r = inst_taken(m->instances, &taken, &ret->ntaken, arena, err);
 
-	return r < 0 ? r : leases_taken(&m->leases, now_usec(), except, bundle, ret, n, arena, err);
+	if (r == 0)
+		r = inst_rooms(m->instances, &room, &ret->nrooms, arena, err);
+	ret->taken = taken;
+	ret->room = room;
+	return r < 0 ? r : leases_hold(&m->leases, now_usec(), except, bundle, ret, arena, err);
 }
 
-int plans_taken(struct manager *m, struct plan_taken **ret, size_t *n, struct arena *arena, struct error *err)
+int plans_taken(struct manager *m, const struct plan_taken **ret, size_t *n, struct arena *arena, struct error *err)
 {
-	return taken_but(m, NULL, 0, ret, n, arena, err);
+	struct plan_input in = { 0 };
+	int r = held_now(m, &in, NULL, 0, arena, err);
+
+	*ret = in.taken;
+	*n = in.ntaken;
+	return r;
 }
 
 /* All but the request; arrays in the arena. */
@@ -51,18 +63,16 @@ static int input_of_now(struct manager *m, struct plan_input *ret, const struct 
 			struct error *err)
 {
 	struct plan_input in = { .topo = current_topo(m->now) };
-	struct plan_taken *taken = NULL;
 	struct plan_acs_held *held = NULL;
 	struct plan_settings_held *settings = NULL;
 	int r = plan_policy_load(&in.policy, &m->conf, err);
 
 	if (r == 0)
-		r = taken_but(m, except, bundle, &taken, &in.ntaken, arena, err);
+		r = held_now(m, &in, except, bundle, arena, err);
 	if (r == 0)
 		r = inst_acs_held(m->instances, &held, &in.nheld, arena, err);
 	if (r == 0)
 		r = inst_settings_held(m->instances, &settings, &in.nsettings, arena, err);
-	in.taken = taken;
 	in.held = held;
 	in.settings = settings;
 	if (r == 0)

@@ -19,7 +19,7 @@ struct plan_taken;
 int plans_make(struct manager *m, struct plan **ret, const struct plan_request *request, const struct lease *except,
 	       size_t bundle, struct error *err);
 /* Devices that instances or leases hold. */
-int plans_taken(struct manager *m, struct plan_taken **ret, size_t *n, struct arena *arena, struct error *err);
+int plans_taken(struct manager *m, const struct plan_taken **ret, size_t *n, struct arena *arena, struct error *err);
 
 /* The body of POST /v1/instances: a request, or {"plan": ID, "bundle": N, "name", "boot"}, which becomes the leased
  * request with these. lease NULL after it: there is none. */

@@ -100,8 +100,26 @@ if command -v curl >/dev/null && command -v setpriv >/dev/null; then
 	is "another user's: not found, to use or release" "not_found not_found 0" "$(other -X DELETE "http://velad/v1/plans/$id" | of 'd["code"]') $(
 		other -d "{\"plan\":\"$id\",\"name\":\"x\"}" http://velad/v1/instances | of 'd["code"]') $(other http://velad/v1/plans | of 'len(d["leases"])')"
 fi
-for ((i = 0; i < 15; i++)); do ctl -o json plan --vcpus 1 --memory 256M --lease 60 >/dev/null || break; done
-is "16 of one user" "4 velactl: uid $EUID has 16 leases already" "$(ctl plan --vcpus 1 --memory 256M --lease 60 >/dev/null 2>&1; echo $?) $(
-	ctl plan --vcpus 1 --memory 256M --lease 60 2>&1 | grep -o '^velactl: .* leases already')"
+ctl release "$id" >/dev/null
+
+# ---- CPUs and memory are held, too
+small=(--memory 64M --lease 60)
+for ((i = 0; i < 4; i++)); do ctl -o json plan --vcpus 1 "${small[@]}" | of 'd["bundle"]["cells"][0]["cpus"]'; done >"$dir/cpus"
+is "a lease for each of the four CPUs" "4 4" "$(wc -l <"$dir/cpus") $(sort -u "$dir/cpus" | wc -l)"
+is "no CPU is left" "cpus.short" "$(ctl -o json plan --vcpus 1 "${small[@]}" | of 'd["reasons"][0]["rule"]')"
+for id in $(ctl -o json leases | of '" ".join(l["id"] for l in d["leases"])'); do ctl release "$id" >/dev/null; done
+free=$(($(ctl -o json host | of 'max(n["memory_free"] for n in d["nodes"])') / 2097152 - 256 + 1)) # half of a node and a bit
+for ((i = 0; i < 2; i++)); do ctl -o json plan --vcpus 1 --memory "${free}M" --lease 60 | of 'd["bundle"]["cells"][0]["host_node"]'; done >"$dir/nodes"
+is "two leases of half of a node's memory each: on two nodes; a third has no room" "0 1 memory.short" "$(sort "$dir/nodes" | tr '\n' ' ')$(
+	ctl -o json plan --vcpus 1 --memory "${free}M" | of 'd["reasons"][0]["rule"]')"
+for id in $(ctl -o json leases | of '" ".join(l["id"] for l in d["leases"])'); do ctl release "$id" >/dev/null; done
+
+# ---- how many
+stop_velad
+sed -i 's/^cpus = .*/cpus = shared/' "$dir/velad.conf"
+start_velad
+for ((i = 0; i < 16; i++)); do ctl -o json plan --vcpus 1 "${small[@]}" >/dev/null || break; done
+is "16 of one user, of as many CPUs as there are where they are shared" "4 velactl: uid $EUID has 16 leases already" "$(
+	ctl plan --vcpus 1 "${small[@]}" >/dev/null 2>&1; echo $?) $(ctl plan --vcpus 1 "${small[@]}" 2>&1 | grep -o '^velactl: .* leases already')"
 stop_velad
 summary

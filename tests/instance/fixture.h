@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "instance/fake_act.h"
+#include "base/cpuset.h"
 #include "instance/instance.h"
 #include "support.h"
 
@@ -96,6 +97,8 @@ static inline char *fx_xml(struct plan *p)
 	return arena_printf(&p->arena, "%s</domain>", xml);
 }
 
+static const struct cpuset fx_cpus = { { 0x10c } };
+
 static inline struct plan *fx_plan(const struct fx_want *w)
 {
 	struct plan *p = calloc(1, sizeof(*p));
@@ -110,7 +113,7 @@ static inline struct plan *fx_plan(const struct fx_want *w)
 	if (w->companion)
 		p->companion[p->ncompanions++] = (struct plan_companion){ test_bdf(w->companion), test_bdf(w->gpu) };
 	p->cell = arena_array(&p->arena, 1, sizeof(*p->cell));
-	p->cell[p->ncells++] = (struct plan_cell){ .host_node = 0, .memory = 512u << 20, .vcpus = 1 };
+	p->cell[p->ncells++] = (struct plan_cell){ .host_node = 0, .memory = 512u << 20, .vcpus = 1, .cpus = &fx_cpus };
 	p->step = arena_array(&p->arena, 24, sizeof(*p->step));
 	fx_steps(p, w);
 	p->domain_xml = fx_xml(p);

@@ -267,11 +267,110 @@ static void cells_and_pages(void **state)
 	topo_unref(t);
 }
 
-/* All or nothing: with one GPU at another guest, the host is not to be had; and after that nobody gets anything. */
+static struct plan *plan_of(struct plan_input in, const char *json, bool shared)
+{
+	struct plan_request req = test_request(json);
+	struct error err = ERROR_INIT;
+	struct plan *p = NULL;
+
+	in.request = &req;
+	in.policy = (struct plan_policy)TEST_POLICY;
+	in.policy.cpus_shared = shared;
+	if (plan_make(&p, &in, &err) < 0)
+		fail_msg("%s", err.text);
+	plan_request_done(&req);
+	return p;
+}
+
+static struct plan *plan_in(struct plan_input in, const char *json)
+{
+	return plan_of(in, json, false);
+}
+
+static struct plan *with_rooms(const struct topo *t, const char *json, const struct plan_room *room, size_t n, bool shared)
+{
+	return plan_of((struct plan_input){ .topo = t, .room = room, .nrooms = n }, json, shared);
+}
+
+static void assert_fits(struct plan *p)
+{
+	if (!p->fits)
+		fail_msg("%s", p->reason[0].observed);
+	plan_free(p);
+}
+
+static unsigned common(const struct cpuset *a, const struct cpuset *b)
+{
+	unsigned n = 0;
+
+	for (int c = cpuset_next(a, -1); c >= 0; c = cpuset_next(a, c))
+		n += cpuset_has(b, (unsigned)c);
+	return n;
+}
+
+/* Of the 12 cores with two threads each of a node; the first guest has three of them, because threads of one core go to one. */
+static void cores_are_exclusive(void **state)
+{
+	struct topo *t = test_topo_host("snc4");
+	const struct host_node *node = host_node_find(topo_inventory(t), 0);
+	unsigned all = cpuset_count(&node->cpus), threads = topo_inventory(t)->system.cpus.core[0].ncpus;
+	char json[96];
+	struct plan *p = test_plan(t, "{\"gpus\":1,\"numa_node\":0,\"vcpus\":5}", NULL, 0), *next;
+	struct plan_room room[1];
+
+	(void)state;
+	assert_true(p->fits && threads == 2 && p->ncells == 1);
+	assert_int_equal(cpuset_count(p->cell[0].cpus), 6);
+	assert_int_equal(plan_rooms(room, p, "instance a"), 1);
+	(void)snprintf(json, sizeof(json), "{\"numa_node\":0,\"vcpus\":%u}", all - 6);
+	next = with_rooms(t, json, room, 1, false);
+	assert_true(next->fits);
+	assert_int_equal(common(p->cell[0].cpus, next->cell[0].cpus), 0);
+	plan_free(next);
+	(void)snprintf(json, sizeof(json), "{\"numa_node\":0,\"vcpus\":%u}", all - 5);
+	refused_with(with_rooms(t, json, room, 1, false), "cpus.short");
+	next = with_rooms(t, json, room, 1, true);
+	assert_true(next->fits);
+	assert_int_equal(cpuset_count(next->cell[0].cpus), all);
+	plan_free(next);
+	room[0].cpus = NULL; /* of a guest that floats over all of the node */
+	refused_with(with_rooms(t, "{\"numa_node\":0,\"vcpus\":1}", room, 1, false), "cpus.short");
+	plan_free(p);
+	topo_unref(t);
+}
+
+/* Memory that a stopped guest will want is not given; that of a running one is not free anyway, but counts of all there is. */
+static void memory_is_promised(void **state)
+{
+	struct topo *t = test_topo_host("snc4");
+	const struct host_node *node = host_node_find(topo_inventory(t), 0);
+	uint64_t free = (node->mem_free - (512u << 20)) >> 20, total = (node->mem_total - (512u << 20)) >> 20;
+	const struct cpuset none = { 0 };
+	struct plan_room room = { .node = 0, .memory = UINT64_C(1) << 30, .cpus = &none, .owner = "instance a" };
+	char json[96];
+
+	(void)state;
+	for (int backed = 0; backed < 2; backed++) {
+		room.backed = backed;
+		(void)snprintf(json, sizeof(json), "{\"numa_node\":0,\"memory\":\"%lluM\"}", (unsigned long long)(free - (backed ? 0 : 1024)));
+		assert_fits(with_rooms(t, json, &room, 1, false));
+		(void)snprintf(json, sizeof(json), "{\"numa_node\":0,\"memory\":\"%lluM\"}", (unsigned long long)(free - (backed ? 0 : 1024) + 1));
+		refused_with(with_rooms(t, json, &room, 1, false), "memory.short");
+	}
+	room.memory = (total - 100) << 20;
+	refused_with(with_rooms(t, "{\"numa_node\":0,\"memory\":\"101M\"}", &room, 1, false), "memory.short");
+	room.hugepages = 2u << 20; /* another pool */
+	assert_fits(with_rooms(t, "{\"numa_node\":0,\"memory\":\"101M\"}", &room, 1, false));
+	topo_unref(t);
+}
+
+/* All or nothing: with another guest there, be it without devices, the host is not to be had; and after that nobody gets
+ * anything. */
 static void exclusive_is_the_host(void **state)
 {
 	struct topo *t = test_topo_host("xe9680");
-	struct plan_taken taken = { .bdf = test_bdf("0000:4c:00.0"), .owner = "instance a" };
+	const struct cpuset none = { 0 };
+	struct plan_room room = { .owner = "instance a", .cpus = &none };
 	struct plan *p = test_plan(t, "{\"exclusive\":true,\"vfs_per_gpu\":1,\"vcpus\":8}", NULL, 0);
 
 	(void)state;
@@ -279,12 +378,10 @@ static void exclusive_is_the_host(void **state)
 	assert_int_equal(p->ngpus, 8);
 	assert_int_equal(p->nvfs, 8);
 	plan_free(p);
-	refused_with(test_plan(t, "{\"exclusive\":true,\"vcpus\":8}", &taken, 1), "host.shared");
-	taken.bdf = test_bdf("0000:1a:00.1"); /* only a VF */
-	refused_with(test_plan(t, "{\"exclusive\":true,\"vcpus\":8}", &taken, 1), "host.shared");
-	taken.exclusive = true;
-	refused_with(test_plan(t, "{\"vfs\":1}", &taken, 1), "host.exclusive");
-	refused_with(test_plan(t, "{}", &taken, 1), "host.exclusive");
+	refused_with(with_rooms(t, "{\"exclusive\":true,\"vcpus\":8}", &room, 1, false), "host.shared");
+	room.exclusive = true;
+	refused_with(with_rooms(t, "{\"vfs\":1}", &room, 1, false), "host.exclusive");
+	refused_with(with_rooms(t, "{}", &room, 1, false), "host.exclusive");
 	topo_unref(t);
 }
 
@@ -326,20 +423,6 @@ static void the_nearest_miss(void **state)
 	topo_unref(t);
 }
 
-static struct plan *plan_in(struct plan_input in, const char *json)
-{
-	struct plan_request req = test_request(json);
-	struct error err = ERROR_INIT;
-	struct plan *p = NULL;
-
-	in.request = &req;
-	in.policy = (struct plan_policy)TEST_POLICY;
-	if (plan_make(&p, &in, &err) < 0)
-		fail_msg("%s", err.text);
-	plan_request_done(&req);
-	return p;
-}
-
 /* Nobody gets them, each with its reason, and what is nearest says that they would do. */
 static void quarantined_are_not_given(void **state)
 {
@@ -370,7 +453,7 @@ static void quarantined_are_not_given(void **state)
 	assert_true(!p->fits && test_has_reason(p, "device.quarantined"));
 	plan_free(p);
 	sick[0] = (struct plan_sick){ test_bdf("0000:19:00.0"), "both were taken" };
-	p = plan_in((struct plan_input){ .topo = t, .sick = sick, .nsick = 1, .taken = &(struct plan_taken){ sick[0].bdf, "instance a", false }, .ntaken = 1 },
+	p = plan_in((struct plan_input){ .topo = t, .sick = sick, .nsick = 1, .taken = &(struct plan_taken){ sick[0].bdf, "instance a" }, .ntaken = 1 },
 		    "{\"gpus\":8,\"vcpus\":8}");
 	assert_true(!p->fits && test_has_reason(p, "device.quarantined") && !test_has_reason(p, "device.taken"));
 	assert_string_equal(p->reason[p->nreasons - 1].needed, "7 GPUs"); /* no single thing would help */
@@ -406,6 +489,7 @@ int main(void)
 		cmocka_unit_test(rails_are_kept), cmocka_unit_test(as_many_as_asked), cmocka_unit_test(models_count_once),
 		cmocka_unit_test(spread_takes_ports), cmocka_unit_test(limits_strict_and_loose), cmocka_unit_test(degraded_links),
 		cmocka_unit_test(ports_without_a_link), cmocka_unit_test(cells_and_pages), cmocka_unit_test(exclusive_is_the_host),
+		cmocka_unit_test(cores_are_exclusive), cmocka_unit_test(memory_is_promised),
 		cmocka_unit_test(the_next_best), cmocka_unit_test(the_nearest_miss),
 		cmocka_unit_test(quarantined_are_not_given), cmocka_unit_test(the_least_worn),
 	};

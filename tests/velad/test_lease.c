@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Leases by themselves: whose they are, how many, and when they end. */
 #include "support.h"
+#include "plan/plan.h"
 #include "velad/lease.h"
 
 #define SECOND 1000000
@@ -14,6 +15,9 @@ static struct lease_bundle bundle(unsigned bus)
 	p->fits = true;
 	p->gpu[p->ngpus++] = (struct bdf){ .bus = (uint8_t)bus };
 	p->vf[p->nvfs++] = (struct plan_vf){ .bdf = { .bus = (uint8_t)bus, .devfn = 8 } };
+	p->cell = arena_array(&p->arena, 1, sizeof(*p->cell));
+	p->cell[p->ncells++] = (struct plan_cell){ .memory = 1u << 30, .vcpus = 2 };
+	p->exclusive = true;
 	p->companion = arena_array(&p->arena, 1, sizeof(*p->companion));
 	p->companion[p->ncompanions++] = (struct plan_companion){ .bdf = { .bus = (uint8_t)bus, .devfn = 1 } };
 	return (struct lease_bundle){ .request = json_object_new_object(), .plan = p };
@@ -41,17 +45,24 @@ static struct lease *add(struct leases *l, uid_t uid, uint64_t now, unsigned sec
 
 static size_t taken(struct leases *l, uint64_t now, const struct lease *except, size_t which)
 {
-	struct plan_taken first = { .bdf = { .bus = 1 }, .owner = "instance a" }, *all = &first;
+	const struct plan_taken first = { .bdf = { .bus = 1 }, .owner = "instance a" };
+	const struct plan_room room = { .owner = "instance a" };
+	struct plan_input in = { .taken = &first, .ntaken = 1, .room = &room, .nrooms = 1 };
 	struct error err = ERROR_INIT;
 	struct arena arena = { 0 };
-	size_t n = 1;
 
-	assert_int_equal(leases_taken(l, now, except, which, &all, &n, &arena, &err), 0);
-	assert_string_equal(all[0].owner, "instance a"); /* what instances hold stays */
-	for (size_t i = 1; i < n; i++)
-		assert_int_equal(strncmp(all[i].owner, "lease ", 6), 0);
+	assert_int_equal(leases_hold(l, now, except, which, &in, &arena, &err), 0);
+	assert_string_equal(in.taken[0].owner, "instance a"); /* what instances hold stays */
+	assert_string_equal(in.room[0].owner, "instance a");
+	for (size_t i = 1; i < in.ntaken; i++)
+		assert_int_equal(strncmp(in.taken[i].owner, "lease ", 6), 0);
+	for (size_t i = 1; i < in.nrooms; i++) {
+		assert_string_equal(in.room[i].owner, in.taken[3 * i].owner);
+		assert_true(in.room[i].memory == 1u << 30 && in.room[i].exclusive && !in.room[i].backed);
+	}
+	assert_int_equal(3 * (in.nrooms - 1), in.ntaken - 1); /* each bundle has a cell */
 	arena_done(&arena);
-	return n - 1;
+	return in.ntaken - 1;
 }
 
 static int find(struct leases *l, const char *id, uid_t uid, uint64_t now)
