@@ -84,6 +84,9 @@ static int collect(struct guest_layout *l, const struct plan *p, const struct to
 		r = add_device(l, p, t, p->gpu[i], BDF_NONE, arena_printf(&l->arena, "ua-gpu%zu", i), err);
 	for (size_t i = 0; i < p->nvfs && r == 0; i++)
 		r = add_device(l, p, t, p->vf[i].bdf, p->vf[i].pf, arena_printf(&l->arena, "ua-vf%zu", i), err);
+	for (size_t i = 0; i < p->nextras && r == 0; i++)
+		r = add_device(l, p, t, p->extra[i].bdf, BDF_NONE,
+			       arena_printf(&l->arena, p->extra[i].nvswitch ? "ua-nvswitch%zu" : "ua-nvme%zu", i), err);
 	for (size_t i = 0; i < p->ncompanions && r == 0; i++)
 		r = add_device(l, p, t, p->companion[i].bdf, BDF_NONE, companion_alias(l, p, i), err);
 	return r;
@@ -370,7 +373,7 @@ int guest_layout_build(struct guest_layout *ret, const struct plan *plan, const 
 	struct guest_layout l = { 0 };
 	int r;
 
-	l.device = arena_array(&l.arena, plan->ngpus + plan->nvfs + plan->ncompanions + 1, sizeof(*l.device));
+	l.device = arena_array(&l.arena, plan->ngpus + plan->nvfs + plan->ncompanions + plan->nextras + 1, sizeof(*l.device));
 	l.controller = arena_array(&l.arena, GUEST_BUSES, sizeof(*l.controller));
 	if (!l.device || !l.controller)
 		r = error_set(err, -ENOMEM, "no memory for the guest's layout");

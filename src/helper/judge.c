@@ -91,7 +91,7 @@ static bool goes_along(const struct seen *s)
 
 static bool is_guests(const struct seen *s)
 {
-	return s->kind == HOST_GPU || s->kind == HOST_NVME || (s->kind == HOST_VF && s->of == HOST_NIC) || goes_along(s);
+	return s->kind == HOST_GPU || s->kind == HOST_NVME || s->kind == HOST_NVSWITCH || (s->kind == HOST_VF && s->of == HOST_NIC) || goes_along(s);
 }
 
 static int not_for(const struct seen *s, const char *what, const char *kinds, struct error *err)
@@ -156,7 +156,7 @@ static int judge_driver(const struct judge *j, const struct wire_call *c, const 
 	int r;
 
 	if (!is_guests(s))
-		return not_for(s, "changes drivers", "GPUs and what goes along with them, VFs of NICs, and NVMe drives", err);
+		return not_for(s, "changes drivers", "GPUs and what goes along with them, VFs of NICs, NVSwitches and NVMe drives", err);
 	r = act_pci_driver(j->pci, &now, s->fn, err);
 	if (r == 0)
 		r = judge_names(j, &now, c, s, err);

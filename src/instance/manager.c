@@ -117,6 +117,8 @@ static int add_devices(struct store_tx *tx, const char *name, const struct plan 
 		r = rows_device_add(tx, plan->vf[i].bdf, name, err);
 	for (size_t i = 0; r == 0 && i < plan->ncompanions; i++)
 		r = rows_device_add(tx, plan->companion[i].bdf, name, err);
+	for (size_t i = 0; r == 0 && i < plan->nextras; i++)
+		r = rows_device_add(tx, plan->extra[i].bdf, name, err);
 	return r < 0 ? error_prefix(err, "instance %s", name) : 0;
 }
 

@@ -52,7 +52,7 @@ const struct host_function *place_group_stranger(const struct place *p, const st
 		const struct host_function *o = &inv->fn[i];
 
 		if (o->iommu_group == fn->iommu_group && o != fn && !host_kind_is_bridge(o->facts->kind) &&
-		    (fn->facts->is_vf || o->facts->is_vf || !bdf_same_device(o->bdf, fn->bdf) || !goes_along(o)))
+		    (fn->facts->is_vf || o->facts->is_vf || fn->facts->kind != HOST_GPU || !bdf_same_device(o->bdf, fn->bdf) || !goes_along(o)))
 			return o;
 	}
 	return NULL;
@@ -102,6 +102,13 @@ static bool available(struct place *p, const struct host_function *fn, const cha
 	return !owner;
 }
 
+static bool usable(struct place *p, const struct host_function *fn);
+
+bool place_usable(struct place *p, const struct host_function *fn)
+{
+	return available(p, fn, "it") && usable(p, fn);
+}
+
 /* The rules that GPUs, VFs and drives share, whatever the request is and whoever has them. False: a reason was given. */
 static bool usable(struct place *p, const struct host_function *fn)
 {
@@ -142,8 +149,7 @@ static bool on_node(struct place *p, const struct host_function *fn)
 	return false;
 }
 
-/* The link right above it carries too little of what both of its ends can do. */
-static bool degraded(struct place *p, const struct host_function *fn, uint32_t at)
+bool place_degraded(struct place *p, const struct host_function *fn, uint32_t at)
 {
 	unsigned percent = place_link_percent(p->in->topo, at);
 
@@ -169,7 +175,7 @@ static bool gpu_sound(struct place *p, const struct host_function *fn, uint32_t 
 		place_reason(p->plan, "numa.unknown", fn->bdf, "a NUMA node (firmware: SRAT/_PXM; or write it to its numa_node)",
 			     "its NUMA node is unknown on a host with %zu nodes", inv->nnodes);
 	else
-		return !degraded(p, fn, at);
+		return !place_degraded(p, fn, at);
 	return false;
 }
 
@@ -326,7 +332,7 @@ static bool nic_usable(struct place *p, const struct host_function *fn, uint32_t
 		place_reason(p->plan, "nic.no-link", fn->bdf, "a link to its switch (cable, transceiver, the switch's port)",
 			     "its port is up, but has no link");
 	else
-		return !degraded(p, fn, at);
+		return !place_degraded(p, fn, at);
 	return false;
 }
 
@@ -383,8 +389,10 @@ static void check_required(struct place *p)
 		if (at == TOPO_NONE && !future)
 			place_reason(p->plan, "device.unknown", req->require[i], "a function of this host (velactl topo --all)",
 				     "there is no such function");
-		else if (at != TOPO_NONE && k != HOST_GPU && k != HOST_VF)
-			place_reason(p->plan, "device.kind", req->require[i], "a GPU or a VF", "it is a %s", host_kind_text(k));
+		else if (at != TOPO_NONE && k != HOST_GPU && k != HOST_VF && k != HOST_NVME)
+			place_reason(p->plan, "device.kind", req->require[i],
+				     k == HOST_NVSWITCH ? "an exclusive guest and FABRIC_MODE 0: then NVSwitches go along" : "a GPU, a VF or an NVMe drive",
+				     "it is a %s", host_kind_text(k));
 	}
 }
 
@@ -404,6 +412,7 @@ int place_candidates(struct place *p, struct error *err)
 		p->plan->nreasons = before;
 	if (r < 0)
 		return r;
+	place_drives(p);
 	check_required(p);
 	for (uint32_t g = 0; g < p->ngpus; g++)
 		for (uint32_t n = 0; n < p->nnics; n++)

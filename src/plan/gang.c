@@ -234,6 +234,8 @@ static void take(struct plan_taken *taken, size_t *n, const struct plan *p)
 		taken[(*n)++] = (struct plan_taken){ p->gpu[i], owner };
 	for (size_t i = 0; i < p->nvfs; i++)
 		taken[(*n)++] = (struct plan_taken){ p->vf[i].bdf, owner };
+	for (size_t i = 0; i < p->nextras; i++)
+		taken[(*n)++] = (struct plan_taken){ p->extra[i].bdf, owner };
 	for (size_t i = 0; i < p->ncompanions; i++)
 		taken[(*n)++] = (struct plan_taken){ p->companion[i].bdf, owner };
 }
@@ -241,7 +243,7 @@ static void take(struct plan_taken *taken, size_t *n, const struct plan *p)
 /* Whole plans of the choice, one after the other; 1: all fit. */
 static int plan_them(struct gang *g, bool vfs, struct error *err)
 {
-	size_t room = g->in->ntaken + g->n * (PLAN_GPUS_MAX * 9 + PLAN_VFS_MAX), n = g->in->ntaken;
+	size_t room = g->in->ntaken + g->n * (PLAN_GPUS_MAX * 9 + PLAN_VFS_MAX + PLAN_EXTRAS_MAX), n = g->in->ntaken;
 	autofree struct plan_taken *taken = calloc(room, sizeof(*taken));
 	bool fits = true;
 

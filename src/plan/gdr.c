@@ -239,6 +239,8 @@ static size_t bundle_nodes(const struct place *p, uint32_t *set)
 		set[n++] = topo_find(p->in->topo, plan->gpu[i]);
 	for (size_t i = 0; i < plan->ncompanions; i++)
 		set[n++] = topo_find(p->in->topo, plan->companion[i].bdf);
+	for (size_t i = 0; i < plan->nextras; i++)
+		set[n++] = topo_find(p->in->topo, plan->extra[i].bdf);
 	for (size_t i = 0; i < plan->nvfs; i++) {
 		uint32_t at = topo_find(p->in->topo, nic_of(&plan->vf[i]));
 		size_t k = 0;
@@ -290,7 +292,7 @@ static int judge_isolation(struct place *p, struct error *err)
 	const struct plan *plan = p->plan;
 	const struct solve_ties known = p->ties;
 	struct arena arena = { 0 };
-	uint32_t *set = arena_array(&arena, plan->ngpus + plan->ncompanions + plan->nvfs, sizeof(*set));
+	uint32_t *set = arena_array(&arena, plan->ngpus + plan->ncompanions + plan->nextras + plan->nvfs, sizeof(*set));
 	size_t nset = set ? bundle_nodes(p, set) : 0, n = topo_leaks(NULL, 0, p->in->topo, NULL, set, nset);
 	struct topo_leak *leak = arena_array(&arena, n, sizeof(*leak));
 	int r = set && leak ? 0 : no_memory(err);
@@ -312,7 +314,6 @@ int place_routes(struct place *p, struct error *err)
 {
 	int r;
 
-	p->refused = p->learnt = false;
 	p->acs = plan_acs_free(p->acs);
 	r = judge_pairs(p, err);
 	return r < 0 ? r : judge_isolation(p, err);

@@ -87,7 +87,7 @@ static void add_cpus(struct json_out *o, const struct cpuset *cpus)
 
 static void add_rest(struct json_out *o, const struct plan *p)
 {
-	json_object *companions = json_object_new_array(), *cells = json_object_new_array();
+	json_object *companions = json_object_new_array(), *extras = json_object_new_array(), *cells = json_object_new_array();
 
 	for (size_t i = 0; i < p->ncompanions; i++) {
 		struct json_out c = json_out_new();
@@ -105,7 +105,20 @@ static void add_rest(struct json_out *o, const struct plan *p)
 		add_cpus(&c, p->cell[i].cpus);
 		json_append_out(o, cells, &c);
 	}
+	for (size_t i = 0; i < p->nextras; i++) {
+		const struct plan_extra *e = &p->extra[i];
+		struct json_out x = json_out_new();
+
+		json_add_bdf(&x, "bdf", e->bdf);
+		json_add_string(&x, "kind", host_kind_text(e->nvswitch ? HOST_NVSWITCH : HOST_NVME));
+		if (e->numa_node < 0)
+			json_add_string(&x, "numa_node", NULL);
+		else
+			json_add_int(&x, "numa_node", e->numa_node);
+		json_append_out(o, extras, &x);
+	}
 	json_add(o, "companions", companions);
+	json_add(o, "extras", extras);
 	json_add(o, "cells", cells);
 }
 

@@ -31,6 +31,13 @@ struct place_nic {
 	uint16_t   index[PLAN_VFS_MAX];
 };
 
+struct place_drive {
+	uint32_t node;
+	bool     required, barred; /* barred: it would leak */
+};
+
+#define PLACE_DRIVES_MAX 64 /* further ones are not looked at */
+
 /* What was chosen. */
 struct place_choice {
 	uint32_t        ngpus;
@@ -49,6 +56,8 @@ struct place {
 	uint32_t                 ngpus;
 	struct place_nic         nic[PLACE_NICS_MAX];
 	uint32_t                 nnics;
+	struct place_drive       drive[PLACE_DRIVES_MAX]; /* that can be given, if any are wanted */
+	uint32_t                 ndrives;
 	uint8_t                  path[PLACE_GPUS_MAX][PLACE_NICS_MAX];      /* enum topo_class */
 	uint64_t                 bandwidth[SOLVE_WIDTHS_MAX];               /* by rank; 0: unknown */
 	int                      node[SOLVE_NODES_MAX];                     /* ids */
@@ -59,7 +68,7 @@ struct place {
 	uint64_t                 allowed;    /* of these, those that this one can have */
 	uint64_t                 mine;       /* that the request would have, if they were usable */
 	uint64_t                 required;   /* GPUs */
-	size_t                   nrequired;  /* GPUs and VFs of the request that can be had */
+	size_t                   nrequired;  /* devices that the request names and that can be had */
 	struct plan_partitions   partitions;
 	struct solve_host        host;       /* owned: solve_host_done() */
 	struct solve_free        free;
@@ -83,6 +92,15 @@ AUTO_DEFINE(struct place *, place_close);
 
 /* src/plan/candidates.c: fills gpu, nic and what is free; reasons say who was left out and why. */
 int place_candidates(struct place *p, struct error *err);
+/* The rules that all devices share, and whether somebody has it. False: a reason was given. */
+bool place_usable(struct place *p, const struct host_function *fn);
+/* The link right above it carries too little of what both of its ends can do: a reason was given. */
+bool place_degraded(struct place *p, const struct host_function *fn, uint32_t at);
+/* src/plan/extras.c: drives that can be given, if any are wanted; then those of the bundle, and NVSwitches. */
+void     place_drives(struct place *p);
+uint32_t place_drives_left(const struct place *p);
+bool     place_bar_drive(struct place *p, uint32_t node); /* false: it is no drive, or was barred before */
+void     place_take_extras(struct place *p); /* refused, where an NVSwitch cannot go along */
 /* src/plan/prepare.c: what the solver knows of the host; then of the request. */
 uint32_t place_gpus_wanted(const struct place *p);
 int  place_prepare(struct place *p, struct error *err);
@@ -92,6 +110,8 @@ void place_ask(struct place *p);
 unsigned place_link_percent(const struct topo *t, uint32_t at);
 /* Solves; best is the answer. Where limits are wishes, without them if need be. */
 bool place_solve(struct place *p);
+/* Whether there is any use in solving, with so many more of the required devices. */
+bool place_can(const struct place *p, size_t more);
 /* src/plan/gdr.c: pairs that cannot be direct get the path UNKNOWN, where direct is required. */
 int place_gdr(struct place *p, struct error *err);
 void place_barred(struct place *p, const struct plan_acs_pair *pair); /* gives the reason */

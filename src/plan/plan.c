@@ -109,7 +109,7 @@ static bool iommu_off(struct place *p)
 {
 	const struct inventory *inv = topo_inventory(p->in->topo);
 
-	if (!p->gpus && !p->in->request->vfs)
+	if (!p->gpus && !p->in->request->vfs && !p->in->request->nvme)
 		return false;
 	for (size_t i = 0; i < inv->nfn; i++)
 		if (inv->fn[i].iommu_group >= 0)
@@ -186,6 +186,7 @@ static int take(struct place *p)
 	take_vfs(p);
 	plan->worst_path = p->best.worst_path;
 	plan->gpu_path = p->best.gpu_path;
+	place_take_extras(p);
 	r = place_cells(p, p->best.nodes);
 	return r < 0 ? r : take_companions(p);
 }
@@ -225,7 +226,7 @@ static int add_binds(struct place *p)
 	const struct inventory *inv = topo_inventory(p->in->topo);
 	struct plan *plan = p->plan;
 	size_t n = 0;
-	struct bdf *all = arena_array(&plan->arena, plan->ngpus + plan->ncompanions + plan->nvfs, sizeof(*all));
+	struct bdf *all = arena_array(&plan->arena, plan->ngpus + plan->ncompanions + plan->nvfs + plan->nextras, sizeof(*all));
 	int r = all ? 0 : -ENOMEM;
 
 	for (size_t i = 0; r == 0 && i < plan->ngpus; i++)
@@ -234,6 +235,8 @@ static int add_binds(struct place *p)
 		all[n++] = plan->companion[i].bdf;
 	for (size_t i = 0; r == 0 && i < plan->nvfs; i++)
 		all[n++] = plan->vf[i].bdf;
+	for (size_t i = 0; r == 0 && i < plan->nextras; i++)
+		all[n++] = plan->extra[i].bdf;
 	if (r == 0 && n)
 		qsort(all, n, sizeof(*all), by_bdf);
 	for (size_t i = 0; r == 0 && i < n; i++) {
@@ -276,11 +279,11 @@ static int make_steps(struct place *p)
 	const char *name = *p->in->request->name ? p->in->request->name : "(unnamed)";
 	int r = 0;
 
-	plan->step = arena_array(&plan->arena, 2 + PLACE_NICS_MAX + plan->ngpus + plan->ncompanions + plan->nvfs +
+	plan->step = arena_array(&plan->arena, 2 + PLACE_NICS_MAX + plan->ngpus + plan->ncompanions + plan->nvfs + plan->nextras +
 					       p->nsettings + (p->acs ? p->acs->nwrites : 0), sizeof(*plan->step));
 	if (!plan->step)
 		return -ENOMEM;
-	if (plan->ngpus + plan->nvfs)
+	if (plan->ngpus + plan->nvfs + plan->nextras)
 		r = add_step(plan, PLAN_STEP_VFIO, BDF_NONE, "vfio-pci", inv->vfio_pci == HOST_PRESENT ? "loaded" : inv->vfio_pci == HOST_ABSENT ? "absent" : "unknown",
 			     "loaded");
 	for (uint32_t v = 0; v < p->best.nvfs; v++)
@@ -314,15 +317,17 @@ struct place *place_close(struct place *p)
 
 static void take_back(struct plan *plan)
 {
-	plan->ngpus = plan->nvfs = plan->ncompanions = plan->ncells = plan->nnotes = 0;
+	plan->ngpus = plan->nvfs = plan->ncompanions = plan->nextras = plan->ncells = plan->nnotes = 0;
 }
 
 /* The bundle that was found, unless its routes forbid it. */
 static int settle(struct place *p, struct error *err)
 {
 	struct plan *plan = p->plan;
-	int r = take(p);
+	int r;
 
+	p->refused = p->learnt = false;
+	r = take(p);
 	if (r == 0)
 		r = place_routes(p, err);
 	plan->fits = r == 0 && !p->refused;

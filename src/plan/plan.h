@@ -96,6 +96,15 @@ struct plan_companion {
 	struct bdf bdf, of;
 };
 
+/* A drive that was asked for, or an NVSwitch that goes along with all GPUs. */
+struct plan_extra {
+	struct bdf bdf;
+	int        numa_node; /* -1 unknown */
+	bool       nvswitch;
+};
+
+#define PLAN_EXTRAS_MAX 32
+
 struct plan_cell { /* one guest NUMA cell */
 	int      host_node;
 	uint64_t memory; /* bytes */
@@ -160,6 +169,8 @@ struct plan {
 	size_t                 nvfs;
 	struct plan_companion *companion;
 	size_t                 ncompanions;
+	struct plan_extra      extra[PLAN_EXTRAS_MAX]; /* ascending */
+	size_t                 nextras;
 	uint64_t               hugepages; /* page size of the cells' memory, bytes; 0: plain memory */
 	struct plan_cell      *cell; /* by host node, ascending */
 	size_t                 ncells;

@@ -311,9 +311,19 @@ void place_ask(struct place *p)
 	place_rooms(p);
 }
 
+bool place_can(const struct place *p, size_t more)
+{
+	uint32_t required = 0; /* drives */
+
+	for (uint32_t i = 0; i < p->ndrives; i++)
+		required += p->drive[i].required;
+	return required <= p->in->request->nvme && p->gpus <= PLAN_GPUS_MAX && p->nrequired + more == p->in->request->nrequire &&
+	       place_drives_left(p) >= p->in->request->nvme;
+}
+
 bool place_solve(struct place *p)
 {
-	bool can = p->gpus <= PLAN_GPUS_MAX && p->nrequired == p->in->request->nrequire;
+	bool can = place_can(p, 0);
 	struct solve_answer *a = &p->answer;
 	struct place_choice *c = &p->best;
 	bool found = can && solve(a, &p->host, &p->free, &p->want);

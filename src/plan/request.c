@@ -42,6 +42,7 @@ static const struct json_field request_fields[] = {
 	{ "gpus", JSON_UINT, offsetof(struct raw, r.gpus), .max = PLAN_GPUS_MAX },
 	{ "vfs_per_gpu", JSON_UINT, offsetof(struct raw, r.vfs_per_gpu), .max = 8 },
 	{ "vfs", JSON_UINT, offsetof(struct raw, r.vfs), .max = PLAN_VFS_MAX },
+	{ "nvme", JSON_UINT, offsetof(struct raw, r.nvme), .max = PLAN_NVME_MAX },
 	{ "max_path", JSON_STRING, offsetof(struct raw, max_path), .min = 1, .max = 8 },
 	{ "max_gpu_path", JSON_STRING, offsetof(struct raw, max_gpu_path), .min = 1, .max = 8 },
 	{ "min_bandwidth", JSON_UINT, offsetof(struct raw, r.min_bandwidth), .max = 100000 },
@@ -349,6 +350,8 @@ static void add_wishes(struct json_out *o, const struct plan_request *r)
 		json_add_string(o, "spread", "pf");
 	if (r->rails)
 		json_add_bool(o, "rails", true);
+	if (r->nvme)
+		json_add_uint(o, "nvme", r->nvme);
 	if (r->exclusive)
 		json_add_bool(o, "exclusive", true);
 	if (r->hugepages)

@@ -16,6 +16,7 @@ struct json_object;
 #define PLAN_GPUS_MAX    16
 #define PLAN_VFS_MAX     64
 #define PLAN_LIST_MAX    64
+#define PLAN_NVME_MAX    16
 #define PLAN_NAME_MAX    40
 
 /* How much it matters that NIC and GPU reach each other below the root complex (GPUDirect RDMA). */
@@ -41,6 +42,7 @@ struct plan_request {
 	uint64_t     gpus;        /* 0..PLAN_GPUS_MAX */
 	uint64_t     vfs_per_gpu; /* VFs for each GPU, on a NIC near it */
 	uint64_t     vfs;         /* or: VFs for the whole bundle; not both */
+	uint64_t     nvme;        /* whole NVMe drives, near the rest */
 	enum topo_class max_path; /* farthest GPU-VF path allowed; SYS by default */
 	enum topo_class max_gpu_path; /* farthest GPU-GPU path allowed; UNKNOWN, the default: any */
 	uint64_t     min_bandwidth; /* Gb/s (10^9 bits) from each GPU to the NICs of its VFs, as links are now; 0 any */

@@ -40,6 +40,10 @@ void place_tie(struct place *p, const struct solve_ties *known, uint32_t mine, u
 	unsigned i = (unsigned)__builtin_ctzll(a.gpus ? a.gpus : a.nics | UINT64_C(1) << 63);
 	bool with = (b.gpus & p->want.allowed) || (b.nics & p->want.nics);
 
+	if (!a.gpus && !a.nics) {
+		p->learnt = place_bar_drive(p, mine) || p->learnt;
+		return;
+	}
 	p->learnt = true;
 	/* known: with another VF of that port it would be as now */
 	if (a.gpus && (!with || (b.gpus & known->gpu_gpus[i]) || (b.nics & known->gpu_nics[i]))) {

@@ -21,13 +21,17 @@ bool place_counts_short(struct place *p)
 	if (vfs < want)
 		place_reason(p->plan, "vf.count", BDF_NONE, "fewer VFs, more VFs per NIC port, or some given back",
 			     "%" PRIu64 " VFs can be given, %" PRIu64 " are wanted", vfs, want);
-	return can < p->gpus || vfs < want;
+	if (place_drives_left(p) < req->nvme)
+		place_reason(p->plan, "nvme.count", BDF_NONE, "fewer drives, or some that the host gives up",
+			     "%u NVMe drive%s can be given, %" PRIu64 " %s wanted", place_drives_left(p), place_drives_left(p) == 1 ? "" : "s",
+			     req->nvme, req->nvme == 1 ? "is" : "are");
+	return can < p->gpus || vfs < want || place_drives_left(p) < req->nvme;
 }
 
 /* The same with another want; the answer is only looked at. */
 static bool would(const struct place *p, const struct solve_want *w, const struct solve_free *f, struct solve_answer *a)
 {
-	return p->nrequired == p->in->request->nrequire && solve(a, &p->host, f, w);
+	return place_can(p, 0) && solve(a, &p->host, f, w);
 }
 
 static const struct host_function *gpu_fn(const struct place *p, uint32_t g)
@@ -120,7 +124,7 @@ static bool would_with(const struct place *p, uint32_t g)
 	f.gpus |= bit;
 	w.allowed |= bit;
 	w.required |= required ? bit : 0;
-	return p->nrequired + required == req->nrequire && solve(&a, &p->host, &f, &w);
+	return place_can(p, required) && solve(&a, &p->host, &f, &w);
 }
 
 /* If one GPU that somebody has were free, or one were out of quarantine. */
@@ -186,6 +190,13 @@ static void miss_count(struct place *p)
 
 void place_nearest(struct place *p)
 {
+	uint32_t drives = place_drives_left(p);
+
+	if (drives < p->in->request->nvme) {
+		if (drives)
+			miss(p, BDF_NONE, arena_printf(&p->plan->arena, "%u NVMe drive%s", drives, drives == 1 ? "" : "s"), "so many can be given");
+		return;
+	}
 	if (!miss_limits(p) && !miss_gpu(p) && !miss_nic(p) && p->gpus > 1 && !p->in->request->exclusive)
 		miss_count(p);
 }

@@ -45,6 +45,7 @@ static const struct option options[] = {
 	{ "gpus", 0, "N", NUMBER, CTL_REQUEST, 0, NULL, "gpus", "GPUs" },
 	{ "vfs-per-gpu", 0, "N", NUMBER, CTL_REQUEST, 0, NULL, "vfs_per_gpu", "VFs for each GPU, on a NIC near it" },
 	{ "vfs", 0, "N", NUMBER, CTL_REQUEST, 0, NULL, "vfs", "or: VFs for the guest as a whole" },
+	{ "nvme", 0, "N", NUMBER, CTL_REQUEST, 0, NULL, "nvme", "NVMe drives that no driver of the host's has" },
 	{ "max-path", 0, "CLASS", STRING, CTL_REQUEST, 0, NULL, "max_path",
 	  "farthest GPU-VF path: PIX PXB PHB NODE SYS (default)" },
 	{ "max-gpu-path", 0, "CLASS", STRING, CTL_REQUEST, 0, NULL, "max_gpu_path", "farthest GPU-GPU path (default: any)" },

@@ -79,6 +79,20 @@ static bool add_companions(struct libscols_table *t, json_object *companions)
 	return true;
 }
 
+static bool add_extras(struct libscols_table *t, json_object *extras)
+{
+	for (size_t i = 0; i < ctl_doc_count(extras); i++) {
+		json_object *e = json_object_array_get_idx(extras, i);
+		char numa[24];
+		const char *note = strcmp(ctl_doc_text(e, "kind"), "nvme") == 0 ? "NVMe drive" : "NVSwitch";
+		const char *cell[ARRAY_SIZE(device_columns)] = { ctl_doc_text(e, "bdf"), number(numa, e, "numa_node"), [6] = note };
+
+		if (!ctl_table_row(t, NULL, cell, ARRAY_SIZE(cell)))
+			return false;
+	}
+	return true;
+}
+
 static void write_cells(struct ctl_out *out, json_object *cells)
 {
 	char size[SIZE_TEXT_MAX];
@@ -100,15 +114,15 @@ static void write_cells(struct ctl_out *out, json_object *cells)
 int ctl_bundle_write(struct ctl_out *out, json_object *bundle, bool planned, struct error *err)
 {
 	auto_(scols_unref_table) struct libscols_table *t = ctl_table_new(device_columns, ARRAY_SIZE(device_columns));
-	json_object *gpus = ctl_doc_list(bundle, "gpus"), *vfs = ctl_doc_list(bundle, "vfs");
+	json_object *gpus = ctl_doc_list(bundle, "gpus"), *vfs = ctl_doc_list(bundle, "vfs"), *extras = ctl_doc_list(bundle, "extras");
 	bool ok = t;
 
 	for (size_t i = 0; ok && i < ctl_doc_count(gpus); i++)
 		ok = add_gpu(t, json_object_array_get_idx(gpus, i), vfs, planned);
-	ok = ok && add_gpu(t, NULL, vfs, planned) && add_companions(t, ctl_doc_list(bundle, "companions"));
+	ok = ok && add_gpu(t, NULL, vfs, planned) && add_companions(t, ctl_doc_list(bundle, "companions")) && add_extras(t, extras);
 	if (!ok)
 		return error_set(err, -ENOMEM, "no memory for a table");
-	if (ctl_doc_count(gpus) + ctl_doc_count(vfs)) {
+	if (ctl_doc_count(gpus) + ctl_doc_count(vfs) + ctl_doc_count(extras)) {
 		ctl_table_print(out, t, device_columns, ARRAY_SIZE(device_columns));
 		sbuf_add(&out->text, "\n");
 	}

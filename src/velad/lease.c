@@ -127,7 +127,7 @@ void leases_use(struct leases *l, struct lease *lease, size_t bundle)
 
 static size_t devices(const struct plan *p)
 {
-	return p ? p->ngpus + p->nvfs + p->ncompanions : 0;
+	return p ? p->ngpus + p->nvfs + p->ncompanions + p->nextras : 0;
 }
 
 static void take_devices(struct plan_taken *taken, size_t *n, const struct plan *p, const char *owner)
@@ -136,6 +136,8 @@ static void take_devices(struct plan_taken *taken, size_t *n, const struct plan 
 		taken[(*n)++] = (struct plan_taken){ p->gpu[i], owner };
 	for (size_t i = 0; i < p->nvfs; i++)
 		taken[(*n)++] = (struct plan_taken){ p->vf[i].bdf, owner };
+	for (size_t i = 0; i < p->nextras; i++)
+		taken[(*n)++] = (struct plan_taken){ p->extra[i].bdf, owner };
 	for (size_t i = 0; i < p->ncompanions; i++)
 		taken[(*n)++] = (struct plan_taken){ p->companion[i].bdf, owner };
 }

@@ -111,7 +111,7 @@ static int gang_now(struct manager *m, struct plan_gang **ret, const struct plan
 /* All that a plan stands on: its devices, their PFs, the ports above. One that does not fit stands on everything. */
 static void basis(struct host_changes *which, const struct topo *t, const struct plan *plan)
 {
-	struct bdf at[PLAN_GPUS_MAX + 2 * PLAN_VFS_MAX];
+	struct bdf at[PLAN_GPUS_MAX + 2 * PLAN_VFS_MAX + PLAN_EXTRAS_MAX];
 	size_t n = 0;
 
 	which->lost = !plan->fits;
@@ -123,6 +123,8 @@ static void basis(struct host_changes *which, const struct topo *t, const struct
 	}
 	for (size_t i = 0; i < plan->ncompanions; i++)
 		host_changes_add(which, plan->companion[i].bdf, HOST_CHANGE_ANEW);
+	for (size_t i = 0; i < plan->nextras; i++)
+		at[n++] = plan->extra[i].bdf;
 	for (size_t i = 0; i < n; i++) {
 		uint32_t up = topo_find(t, at[i]); /* a VF that is not there yet has none */
 
@@ -280,7 +282,8 @@ int plans_read(struct manager *m, struct plan_request *ret, struct lease **lease
 
 static bool same_bundle(const struct plan *a, const struct plan *b)
 {
-	bool same = a->ngpus == b->ngpus && a->nvfs == b->nvfs && a->ncompanions == b->ncompanions && a->ncells == b->ncells;
+	bool same = a->ngpus == b->ngpus && a->nvfs == b->nvfs && a->ncompanions == b->ncompanions &&
+		    a->nextras == b->nextras && a->ncells == b->ncells;
 
 	for (size_t i = 0; same && i < a->ngpus; i++)
 		same = bdf_eq(a->gpu[i], b->gpu[i]);
@@ -288,6 +291,8 @@ static bool same_bundle(const struct plan *a, const struct plan *b)
 		same = bdf_eq(a->vf[i].bdf, b->vf[i].bdf) && bdf_eq(a->vf[i].gpu, b->vf[i].gpu) && a->vf[i].path == b->vf[i].path;
 	for (size_t i = 0; same && i < a->ncompanions; i++)
 		same = bdf_eq(a->companion[i].bdf, b->companion[i].bdf);
+	for (size_t i = 0; same && i < a->nextras; i++)
+		same = bdf_eq(a->extra[i].bdf, b->extra[i].bdf);
 	for (size_t i = 0; same && i < a->ncells; i++)
 		same = a->cell[i].host_node == b->cell[i].host_node && a->cell[i].memory == b->cell[i].memory &&
 		       a->cell[i].vcpus == b->cell[i].vcpus;
@@ -302,6 +307,9 @@ static void require(struct plan_request *r, const struct plan *p)
 		r->require[r->nrequire++] = p->gpu[i];
 	for (size_t i = 0; i < p->nvfs && r->nrequire < PLAN_LIST_MAX; i++)
 		r->require[r->nrequire++] = p->vf[i].bdf;
+	for (size_t i = 0; i < p->nextras && r->nrequire < PLAN_LIST_MAX; i++)
+		if (!p->extra[i].nvswitch)
+			r->require[r->nrequire++] = p->extra[i].bdf;
 }
 
 int plans_renew(struct manager *m, struct plan **ret, const struct plan_request *request, const struct lease *lease,
