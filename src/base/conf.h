@@ -26,6 +26,10 @@ struct conf {
 	char        *console_dir;    /* [daemon] console_dir: NAME.log of each guest's serial console */
 	char        *fmpm;           /* [host] fmpm: lists Fabric Manager's partitions */
 	uint64_t     keep_milliseconds, keep_seconds; /* [daemon] */
+	uint64_t     workers;        /* [daemon] workers: operations side by side */
+	struct {
+		uint64_t look, bind, vfs, reset, domain, start, stop;
+	} deadline;                  /* [deadlines], seconds */
 	char        *socket;         /* [daemon] socket: used when systemd hands none over, and by velactl */
 	char        *helper;         /* [daemon] helper: velad-helper's socket, unless velad is root */
 	uint64_t     vfs_per_pf;     /* [plan] vfs_per_pf */

@@ -40,12 +40,27 @@ const char *inst_ats_text(enum inst_ats a); /* "unknown" "off" "on" */
 
 struct host_root;
 
+/* How long a call on the machine may take. */
+struct inst_deadlines {
+	unsigned look_ms;   /* reading, and writing a register */
+	unsigned bind_ms;   /* a driver, a module */
+	unsigned vfs_ms;    /* making and removing VFs */
+	unsigned reset_ms;  /* a function, until it is back */
+	unsigned domain_ms; /* asking libvirt */
+	unsigned start_ms;  /* a guest, whose memory is taken and pinned meanwhile */
+	unsigned stop_ms;
+};
+
+/* Of the guest's size, nothing is known here: these are for the largest. */
+#define INST_DEADLINES ((struct inst_deadlines){ 10000, 60000, 300000, 120000, 30000, 900000, 300000 })
+
 struct inst_env {
 	const char *store;  /* path of the SQLite file; its directory exists */
 	struct act  act;
 	void (*changed)(void *self); /* the machine changed: read it again. Called on a worker thread */
 	void       *self;
 	struct host_root *root; /* borrowed; for counters of PCIe errors. NULL: nobody counts */
+	struct inst_deadlines deadlines; /* all zero: INST_DEADLINES */
 	unsigned    workers;      /* operations that run side by side; 0: one */
 	unsigned    keep_ms;      /* between looks at the ports that running guests need; 0: only when told to */
 	unsigned    keep_seconds; /* the same, at all that is looked at */
@@ -54,7 +69,10 @@ struct inst_env {
 /* Opens the store and queues the recovery of what an earlier daemon left: an instance found provisioning
  * is undone and becomes failed; one found deleting is deleted to the end. */
 int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, struct error *err);
-struct inst_manager *inst_manager_free(struct inst_manager *m); /* waits for the running job; queued ones stay in the store */
+/* Waits for what runs, 10 s at most; what is queued, or still runs then, stays in the store. */
+void inst_manager_stop(struct inst_manager *m);
+unsigned inst_hanging(struct inst_manager *m); /* calls of env.act that have not returned: what they use must not go */
+struct inst_manager *inst_manager_free(struct inst_manager *m); /* stops it first */
 AUTO_DEFINE(struct inst_manager *, inst_manager_free);
 
 /* The four calls below commit to the store and return; the work happens on a worker.

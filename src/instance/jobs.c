@@ -49,6 +49,8 @@ int job_end(struct inst_manager *m, struct job *j, enum inst_state next, bool dr
 {
 	int r;
 
+	if (why && crew_late(m->guard.crew)) /* what failed did so because velad ends; the next one finds it interrupted */
+		return error_set(err, -EINTR, "%s was interrupted: %.300s", op_kind_text(j->op->kind), why->text);
 	j->op->state = why ? OP_FAILED : OP_SUCCEEDED;
 	j->op->code = why ? why->code : 0;
 	j->op->detail = why ? why->text : NULL;

@@ -16,7 +16,9 @@
 #include "instance/state.h"
 #include "instance/store.h"
 
-#define QUEUE_MAX 32 /* unfinished operations; more are refused */
+#define QUEUE_MAX    32    /* unfinished operations; more are refused */
+#define CREW_THREADS 48    /* calls on the machine at the same time */
+#define STOP_MS      10000 /* for what runs when the daemon is told to end; systemd's limit is 90 s (systemd-system.conf(5)) */
 
 static int find_inherited(struct inst_manager *m, struct error *err)
 {
@@ -25,6 +27,13 @@ static int find_inherited(struct inst_manager *m, struct error *err)
 
 	r = store_begin(&tx, m->store, err);
 	return r < 0 ? r : op_last(tx, &m->inherited, err);
+}
+
+/* What hung may have left anything behind. */
+static void returned(void *self, const char *target)
+{
+	(void)target;
+	pool_wake(self, POOL_KEEP | POOL_LOOK);
 }
 
 int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, struct error *err)
@@ -44,10 +53,16 @@ int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, stru
 	(void)pthread_mutex_init(&m->keep.lock, NULL);
 	(void)pthread_mutex_init(&m->keep.seen_lock, NULL);
 	(void)pthread_condattr_destroy(&attr);
+	targets_init(&m->targets);
 	m->env = *env;
 	m->env.store = NULL;
+	m->guard = (struct guard){ .act = env->act, .deadlines = env->deadlines.look_ms ? env->deadlines : INST_DEADLINES };
+	m->self.guard = &m->guard;
+	m->env.act = guard_act(&m->self); /* from here on nobody calls the machine without it */
 	m->pool.work = POOL_QUEUE | POOL_KEEP | POOL_LOOK; /* for what an earlier daemon left, and what happened since */
 	r = store_open(&m->store, env->store, err);
+	if (r == 0)
+		r = crew_new(&m->guard.crew, CREW_THREADS, returned, m, err);
 	if (r == 0)
 		r = find_inherited(m, err);
 	if (r == 0)
@@ -60,13 +75,27 @@ int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, stru
 	return 0;
 }
 
+void inst_manager_stop(struct inst_manager *m)
+{
+	if (m->guard.crew)
+		crew_hurry(m->guard.crew, STOP_MS);
+	keep_stop(m);
+	pool_stop(m);
+}
+
+unsigned inst_hanging(struct inst_manager *m)
+{
+	return crew_hanging(m->guard.crew);
+}
+
 struct inst_manager *inst_manager_free(struct inst_manager *m)
 {
 	if (!m)
 		return NULL;
-	keep_stop(m);
-	pool_stop(m);
+	inst_manager_stop(m);
+	(void)crew_free(m->guard.crew);
 	(void)store_close(m->store);
+	targets_done(&m->targets);
 	arena_done(&m->keep.arena);
 	free(m->keep.seen);
 	(void)pthread_cond_destroy(&m->pool.cond);

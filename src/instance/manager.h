@@ -8,10 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "instance/guard.h"
 #include "instance/instance.h"
 #include "instance/keep.h"
 #include "instance/pool.h"
 #include "instance/rows.h"
+#include "instance/targets.h"
 
 struct json_object;
 struct store;
@@ -19,7 +21,10 @@ struct store_tx;
 
 struct inst_manager {
 	struct store   *store; /* owned; has its own lock */
-	struct inst_env env;   /* env.store is not kept */
+	struct inst_env env;   /* env.store is not kept; env.act is that of guard */
+	struct guard    guard;
+	struct guard_self self;
+	struct targets  targets;
 	uint64_t        inherited; /* operations up to this id are of an earlier daemon */
 	struct keep     keep;
 	pthread_mutex_t lock;

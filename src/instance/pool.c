@@ -55,8 +55,8 @@ static void unclaim(struct pool_thread *t)
 static int load_job(struct inst_manager *m, struct store_tx *tx, struct job *j, struct error *err)
 {
 	j->interrupted = j->op->state == OP_RUNNING || j->op->id <= m->inherited;
-	j->steps = (struct steps){ .store = m->store, .act = m->env.act, .instance = j->in->name,
-				  .kept = &m->keep.lock };
+	j->steps = (struct steps){ .store = m->store, .act = m->env.act, .guard = &m->guard, .targets = &m->targets,
+				  .kept = &m->keep.lock, .shown = &m->lock, .instance = j->in->name };
 	return rows_steps(tx, &j->steps.step, &j->steps.n, j->in->name, &j->arena, err);
 }
 
@@ -188,6 +188,11 @@ static void try_later(struct inst_manager *m, unsigned work, const struct error 
 
 	(void)pthread_mutex_lock(&m->lock);
 	p->work |= work;
+	if (m->stop) {
+		log_warning("%s", why->text);
+		(void)pthread_mutex_unlock(&m->lock);
+		return;
+	}
 	p->retry = p->retry == 0 ? RETRY_SECONDS : p->retry < RETRY_SECONDS_MAX ? 2 * p->retry : p->retry;
 	p->retry_at = now_ms() + 1000u * p->retry;
 	log_err("%s; trying again in %u s", why->text, p->retry);

@@ -9,6 +9,7 @@
 
 #include "base/bdf.h"
 #include "instance/instance.h"
+#include "instance/span.h"
 
 struct arena;
 struct error;
@@ -36,6 +37,7 @@ struct rows_step {
 	struct bdf          bdf; /* of the target; BDF_NONE if it is no function */
 	const char         *from, *to; /* as the plan says */
 	enum step_state     state;
+	struct span         span, undo; /* of what this operation did to it, and of taking it back where that failed; not stored */
 };
 
 int rows_instance_add(struct store_tx *tx, const struct rows_instance *in, struct error *err);

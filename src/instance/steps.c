@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The table of steps, and the two walks over it; words.c has those of registers.
+/* The table of steps; words.c has those of registers, walk.c the two walks over it.
  *
  * What a step takes away is written down once per thing on the machine, by the first instance that
  * touches it (table "original"), and written back by the last one that holds it: instances that share the
@@ -199,7 +199,7 @@ static const struct step_kind step_vf_count = { probe_vf_count, apply_vf_count, 
 static const struct step_kind step_bind = { probe_bind, apply_bind, revert_bind };
 static const struct step_kind step_domain = { probe_domain, apply_domain, revert_domain };
 
-static const struct step_kind *const kinds[PLAN_STEP_MAX_] = {
+const struct step_kind *const step_kinds[PLAN_STEP_MAX_] = {
 	[PLAN_STEP_VFIO]     = &step_vfio,
 	[PLAN_STEP_VF_COUNT] = &step_vf_count,
 	[PLAN_STEP_BIND]     = &step_bind,
@@ -209,162 +209,3 @@ static const struct step_kind *const kinds[PLAN_STEP_MAX_] = {
 	[PLAN_STEP_ACS]      = &step_acs,
 	[PLAN_STEP_DOMAIN]   = &step_domain,
 };
-
-static int commit_begun(const struct steps *s, struct rows_step *step, const struct seen *seen,
-			struct error *err)
-{
-	enum step_state state = seen->so ? STEP_DONE : STEP_BEGUN; /* no effect to come: one commit will do */
-	auto_(store_end) struct store_tx *tx = NULL;
-	int r;
-
-	r = store_begin(&tx, s->store, err);
-	if (r == 0)
-		r = rows_original_keep(tx, step, seen->value, err);
-	if (r == 0)
-		r = rows_step_set(tx, s->instance, step->seq, state, seen->value, err);
-	if (r == 0)
-		r = store_commit(tx, err);
-	if (r == 0)
-		step->state = state;
-	return r;
-}
-
-static int commit_state(const struct steps *s, struct rows_step *step, enum step_state state,
-			bool drop_original, struct error *err)
-{
-	auto_(store_end) struct store_tx *tx = NULL;
-	int r;
-
-	r = store_begin(&tx, s->store, err);
-	if (r == 0)
-		r = rows_step_set(tx, s->instance, step->seq, state, NULL, err);
-	if (r == 0 && drop_original)
-		r = rows_original_drop(tx, step, err);
-	if (r == 0)
-		r = store_commit(tx, err);
-	if (r == 0)
-		step->state = state;
-	return r;
-}
-
-/* Who looks at what is kept must not set again what is given back just now. */
-static void lock_kept(const struct steps *s, const struct rows_step *step)
-{
-	if (s->kept && step->kind == PLAN_STEP_ACS)
-		(void)pthread_mutex_lock(s->kept);
-}
-
-static void unlock_kept(const struct steps *s, const struct rows_step *step)
-{
-	if (s->kept && step->kind == PLAN_STEP_ACS)
-		(void)pthread_mutex_unlock(s->kept);
-}
-
-static int apply_one(const struct steps *s, struct rows_step *step, struct error *err)
-{
-	const struct step_kind *kind = kinds[step->kind];
-	struct seen seen = { 0 };
-	int r;
-
-	r = kind->probe(s, &seen, step, err);
-	if (r == 0)
-		r = commit_begun(s, step, &seen, err);
-	if (r < 0 || seen.so)
-		return r;
-	r = kind->apply(s, step, err);
-	return r < 0 ? r : commit_state(s, step, STEP_DONE, false, err);
-}
-
-int steps_apply(const struct steps *s, struct error *err)
-{
-	for (size_t i = 0; i < s->n; i++) {
-		struct rows_step *step = &s->step[i];
-		int r;
-
-		lock_kept(s, step);
-		r = apply_one(s, step, err);
-		unlock_kept(s, step);
-		if (r < 0)
-			return error_prefix(err, "step %s %s", plan_step_text(step->kind), step->target);
-	}
-	return 0;
-}
-
-/* What others who hold the target make of it, and its original value; NULL: there is none. */
-struct former {
-	const char *original, **others;
-	size_t      nothers;
-};
-
-static int find_original(const struct steps *s, struct former *ret, const struct rows_step *step, struct arena *arena, struct error *err)
-{
-	auto_(store_end) struct store_tx *tx = NULL;
-	int r;
-
-	r = store_begin(&tx, s->store, err);
-	if (r == 0)
-		r = rows_step_others(tx, &ret->others, &ret->nothers, s->instance, step, arena, err);
-	if (r == 0)
-		r = rows_original_find(tx, &ret->original, step, arena, err);
-	return r;
-}
-
-/* A step that was never begun is looked at as well: while it waited, the last other holder of its target
- * may have gone and left the original to it. */
-static int revert_one(const struct steps *s, struct rows_step *step, struct error *err)
-{
-	const struct step_kind *kind = kinds[step->kind];
-	struct arena arena = { 0 };
-	struct former f = { 0 };
-	bool original, shared;
-	struct error ignored = ERROR_INIT;
-	int r;
-
-	if (step->state == STEP_REVERTED)
-		return 0;
-	r = find_original(s, &f, step, &arena, err);
-	original = f.original;
-	shared = f.nothers > 0;
-	if (r == 0 && original && !shared && kind->revert)
-		r = kind->revert(s, step, f.original, err);
-	else if (r == 0 && original && shared && kind->release && step->state != STEP_PENDING)
-		r = kind->release(s, step, f.original, f.others, f.nothers, err);
-	arena_done(&arena);
-	if (r < 0) {
-		if (step->state != STEP_PENDING || original)
-			(void)commit_state(s, step, STEP_FAILED, false, &ignored); /* r is what counts */
-		return r;
-	}
-	if (step->state == STEP_PENDING && (!original || shared))
-		return 0;
-	return commit_state(s, step, STEP_REVERTED, original && !shared, err);
-}
-
-int steps_revert(const struct steps *s, struct error *err)
-{
-	int first = 0;
-
-	for (size_t i = s->n; i-- > 0;) {
-		struct rows_step *step = &s->step[i];
-		struct error e = ERROR_INIT;
-		int r;
-
-		lock_kept(s, step);
-		r = revert_one(s, step, &e);
-		unlock_kept(s, step);
-		if (r == 0)
-			continue;
-		(void)error_prefix(&e, "step %s %s", plan_step_text(step->kind), step->target);
-		if (first == 0) {
-			*err = e;
-			first = r;
-		} else {
-			log_err("instance %s: cannot revert %s", s->instance, e.text); /* the first is the caller's */
-		}
-		/* Unbinding a function that a guest has open waits for that guest (drivers/vfio/vfio_main.c,
-		 * vfio_unregister_group_dev), perhaps for ever. */
-		if (step->kind == PLAN_STEP_DOMAIN)
-			break;
-	}
-	return first;
-}

@@ -4,19 +4,34 @@
  * the step as "begun" and the original value of its target; after it "done". */
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "act/act.h"
+#include "base/error.h"
 
-struct error;
+struct guard;
 struct rows_step;
 struct store;
+struct targets;
+
+struct steps_note { /* what is worth to be known of a step that was done: a finding of the instance */
+	const char  *rule; /* constant; NULL none */
+	struct error text;
+};
 
 struct steps {
 	struct store     *store;    /* borrowed, like all below */
-	struct act        act;
+	struct act        act;      /* without guard: the machine, and steps are done one by one, without deadlines */
+	const struct guard *guard;
+	struct targets   *targets;  /* NULL: nobody else changes the machine */
 	pthread_mutex_t  *kept;     /* held while something changes that is kept (instance/keep) */
+	pthread_mutex_t  *shown;    /* held while states and spans of steps change; NULL: nobody else reads them */
+	const atomic_bool *cancel;  /* NULL: cannot be */
+	struct steps_note *note;    /* of the step, while it is applied */
+	bool              undo;     /* reverting is the undoing of this operation, and not what it is for */
 	const char       *instance;
 	const char       *xml;      /* of the domain step; NULL if only reverting */
 	struct rows_step *step;     /* in the plan's order; their states are kept up to date */
@@ -30,9 +45,10 @@ struct steps_acs {
 };
 int steps_acs_read(struct steps_acs *ret, const struct rows_step *step, struct error *err);
 
-/* In order, until one fails. The text names step and target. */
+/* Those that do not wait for each other (instance/order) side by side, until one fails; those that were begun with it are brought
+ * to their end. The text names step and target. -ECANCELED: between two steps, cancel was set. */
 int steps_apply(const struct steps *s, struct error *err);
 
-/* In reverse order. Goes on after a failure, gives back as much as it can and returns the first failure;
- * but where the guest cannot be stopped, nothing below it is touched. May be repeated at will. */
+/* The other way round. Goes on after a failure, gives back as much as it can and returns the first failure; but where the guest
+ * cannot be stopped, nothing below it is touched, nor what lies below a call that hangs. May be repeated at will. */
 int steps_revert(const struct steps *s, struct error *err);

@@ -27,6 +27,8 @@ struct step_kind {
 		       struct error *err);
 };
 
+extern const struct step_kind *const step_kinds[PLAN_STEP_MAX_];
+
 /* Says that a function is gone from the host, and returns 0. */
 int steps_gone(const struct steps *s, const struct rows_step *step);
 

@@ -5,13 +5,10 @@
 #include <linux/pci_regs.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/parse.h"
 #include "instance/steps_own.h"
-#include "instance/store.h"
 
 #define ACS_OURS (PCI_ACS_DT | PCI_ACS_TB)
 
@@ -145,19 +142,6 @@ static int probe_word(const struct steps *s, struct seen *ret, const struct rows
 
 /* A function that never orders relaxed, or never reads more than 128 bytes, may have these bits hard-wired to zero
  * (PCIe 6.0, 7.5.3.4). Nothing can be done about it, and nothing has to: it is said, and the guest gets it. */
-static int note_fixed(const struct steps *s, const struct rows_step *step, const struct error *why, struct error *err)
-{
-	struct rows_finding f = { .rule = "settings.hard-wired", .device = step->target, .text = why->text };
-	auto_(store_end) struct store_tx *tx = NULL;
-	int r = store_begin(&tx, s->store, err);
-
-	log_warning("instance %s: %s", s->instance, why->text);
-	f.first = f.last = time(NULL);
-	if (r == 0)
-		r = rows_finding_add(tx, s->instance, &f, err);
-	return r < 0 ? r : store_commit(tx, err);
-}
-
 static int apply_word(const struct steps *s, const struct rows_step *step, struct error *err)
 {
 	const struct word_kind *k = word_of(step);
@@ -171,8 +155,11 @@ static int apply_word(const struct steps *s, const struct rows_step *step, struc
 		return r;
 	missing(k, now, want, &set, &clear);
 	r = s->act.ops->word(s->act.self, &now, step->bdf, k->word, set, clear, &why);
-	if (r == -ENXIO)
-		return note_fixed(s, step, &why, err);
+	if (r == -ENXIO) {
+		s->note->rule = "settings.hard-wired";
+		s->note->text = why;
+		return 0;
+	}
 	*err = why;
 	return r;
 }

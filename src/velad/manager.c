@@ -74,11 +74,25 @@ static int load_conf(struct manager *m, const struct manager_options *opt, struc
 	return r < 0 ? r : plan_policy_load(&policy, &m->conf, err);
 }
 
+static struct inst_deadlines deadlines(const struct conf *c)
+{
+	return (struct inst_deadlines){
+		.look_ms = 1000 * (unsigned)c->deadline.look,
+		.bind_ms = 1000 * (unsigned)c->deadline.bind,
+		.vfs_ms = 1000 * (unsigned)c->deadline.vfs,
+		.reset_ms = 1000 * (unsigned)c->deadline.reset,
+		.domain_ms = 1000 * (unsigned)c->deadline.domain,
+		.start_ms = 1000 * (unsigned)c->deadline.start,
+		.stop_ms = 1000 * (unsigned)c->deadline.stop,
+	};
+}
+
 static int open_store(struct manager *m, const struct manager_options *opt, struct error *err)
 {
 	char path[512];
 	struct inst_env env = { .store = opt->store, .act = act_machine_act(m->machine), .changed = machine_changed,
-				.self = m, .root = m->root, .keep_ms = (unsigned)m->conf.keep_milliseconds,
+				.self = m, .root = m->root, .workers = (unsigned)m->conf.workers,
+				.deadlines = deadlines(&m->conf), .keep_ms = (unsigned)m->conf.keep_milliseconds,
 				.keep_seconds = (unsigned)m->conf.keep_seconds };
 
 	if (!env.store) {
@@ -169,13 +183,21 @@ int manager_new(struct manager **ret, const struct manager_options *opt, struct 
 
 struct manager *manager_free(struct manager *m)
 {
+	bool hangs = false;
+
 	if (!m)
 		return NULL;
 	api_server_free(m->server);
 	if (m->machine)
 		act_domain_unwatch(m->machine); /* its thread calls into the instances */
 	current_free(m->now); /* its thread reads the root, and it numbers generations */
-	inst_manager_free(m->instances); /* its worker calls the machine and writes changed_fd */
+	if (m->instances) { /* its threads call the machine and write changed_fd */
+		inst_manager_stop(m->instances);
+		hangs = inst_hanging(m->instances) > 0;
+	}
+	inst_manager_free(m->instances);
+	if (hangs) /* in the machine: it ends with the process */
+		return NULL;
 	act_machine_free(m->machine);
 	sd_event_source_disable_unref(m->changed);
 	host_root_close(m->root);

@@ -82,7 +82,8 @@ struct fake {
 	bool               sticky; /* and at all that follow */
 	bool               fired;
 	bool               hit;    /* the call that runs now is it */
-	char               broken[32], paused[32], last[32], work[32]; /* names of calls; work: the last that was no look at what is kept */
+	char               broken[32], paused[32], last[32]; /* names of calls */
+	char               held[32], work[32]; /* held: one that is paused now; work: the last that was no look at what is kept */
 };
 
 static inline struct fake_fn *fake_find(struct fake *f, struct bdf bdf)
@@ -110,11 +111,13 @@ static inline struct fake *fake_enter(void *self, const char *call)
 	struct fake *f = self;
 
 	(void)pthread_mutex_lock(&f->lock);
+	if (strcmp(f->paused, call) == 0)
+		(void)snprintf(f->held, sizeof(f->held), "%s", call);
+	while (strcmp(f->paused, call) == 0)
+		(void)pthread_cond_wait(&f->cond, &f->lock);
 	(void)snprintf(f->last, sizeof(f->last), "%s", call);
 	if (strcmp(call, "acs") != 0 && strcmp(call, "ats") != 0) /* what is kept is looked at by another thread, too */
 		(void)snprintf(f->work, sizeof(f->work), "%s", call);
-	while (strcmp(f->paused, call) == 0)
-		(void)pthread_cond_wait(&f->cond, &f->lock);
 	f->calls++;
 	f->hit = f->at && (f->calls == f->at || (f->sticky && f->calls > f->at));
 	return f;
@@ -169,6 +172,7 @@ static inline void fake_pause(struct fake *f, const char *call)
 {
 	(void)pthread_mutex_lock(&f->lock);
 	(void)snprintf(f->paused, sizeof(f->paused), "%s", call);
+	f->held[0] = '\0';
 	(void)pthread_cond_broadcast(&f->cond);
 	(void)pthread_mutex_unlock(&f->lock);
 }
@@ -185,7 +189,7 @@ static inline bool fake_last_is(struct fake *f, const char *call)
 	bool is;
 
 	(void)pthread_mutex_lock(&f->lock);
-	is = strcmp(f->last, call) == 0 || strcmp(f->work, call) == 0;
+	is = strcmp(f->last, call) == 0 || strcmp(f->work, call) == 0 || strcmp(f->held, call) == 0;
 	(void)pthread_mutex_unlock(&f->lock);
 	return is;
 }

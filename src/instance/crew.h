@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* instance/crew — threads for calls that may never return. A task runs on one of them; who waits for it gives up at the
+ * deadline of the call that it is in. What hangs keeps its thread, its task and the memory of that, and nothing else:
+ * a task owns all that it uses. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "instance/span.h"
+
+struct crew; /* opaque */
+struct error;
+
+struct task;
+typedef int task_fn(struct task *t, void *arg, struct error *err);
+
+enum task_group { TASK_MACHINE, TASK_LIBVIRT, TASK_GROUP_MAX_ }; /* what hangs of one does not use up the other's limit */
+
+struct task_call {
+	const char     *what, *target; /* of the task's arena, or constant */
+	enum task_group group;
+	unsigned        ms; /* it may take */
+};
+
+struct task {
+	struct arena     arena; /* dies with the task: what fn uses lives in it */
+	struct crew     *crew;
+	task_fn         *fn;
+	void            *arg;
+	struct span      span; /* when fn ran */
+	struct task     *next; /* of the queue, or of those that hang */
+	bool             ended, given_up;
+	struct task_call call;   /* that it is in; what NULL: none */
+	uint64_t         due;    /* of that call: ms, CLOCK_MONOTONIC */
+	int              r;
+	struct error    *err; /* of fn; in the arena */
+};
+
+/* returned: what hung has returned at last; on its thread, which must not be kept. */
+int crew_new(struct crew **ret, unsigned threads, void (*returned)(void *self, const char *target), void *self, struct error *err);
+/* Waits for all tasks but those that hang; where one hangs, the memory is left to it. NULL is fine; returns NULL. */
+struct crew *crew_free(struct crew *c);
+/* From now on nobody waits longer than ms for a task. */
+void crew_hurry(struct crew *c, unsigned ms);
+bool crew_late(struct crew *c); /* that time is over */
+unsigned crew_hanging(struct crew *c); /* how many tasks */
+
+/* NULL: no memory. */
+struct task *task_new(struct crew *c);
+void task_start(struct task *t, task_fn *fn, void *arg);
+/* What fn returned. -ETIMEDOUT where it hangs: then *t becomes NULL, and is not the caller's any more. */
+int task_wait(struct task **t, struct error *err);
+struct task *task_free(struct task *t); /* never started, or waited for; NULL is fine; returns NULL */
+
+/* Around a call that may hang, by fn. task_enter: -ETIMEDOUT if an earlier call on this target hangs still, or too many do.
+ * task_leave: r, or -ETIMEDOUT if nobody waits any more: then fn returns and does nothing else. */
+int task_enter(struct task *t, const struct task_call *call, struct error *err);
+int task_leave(struct task *t, int r, struct error *err);

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* One function per verb, which puts its arguments into a struct call, and one that takes them out on the thread that makes
+ * the call: who waited for it may be gone by then, with all that the arguments point to. */
+#include "instance/guard.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/error.h"
+
+struct call;
+
+struct verb {
+	const char     *name;
+	size_t          deadline; /* offset in struct inst_deadlines */
+	enum task_group group;
+	int (*fn)(const struct act *act, struct call *c, struct error *err);
+};
+
+struct call { /* arguments and results of all verbs */
+	const struct guard *guard;
+	const struct verb  *verb;
+	struct bdf          bdf;
+	const char         *name, *xml; /* of a domain; NULL: the target is bdf */
+	char                target[BDF_TEXT_MAX];
+	bool                yes, wanted;
+	uint16_t            number, set, clear;
+	enum act_word       word;
+	enum act_domain     domain;
+	struct act_driver   driver;
+	struct act_power    power, want;
+	struct act_alive    alive;
+	const struct bdf   *mine;
+	size_t              nmine;
+	const char         *program;
+	unsigned            seconds;
+};
+
+/* ---- making a call -------------------------------------------------------------------------------------- */
+
+static int make(struct task *t, struct call *c, struct error *err)
+{
+	const struct guard *g = c->guard;
+	struct task_call call = { .what = c->verb->name, .target = c->name ? c->name : c->target, .group = c->verb->group };
+	int r;
+
+	call.ms = *(const unsigned *)((const char *)&g->deadlines + c->verb->deadline) + 1000 * c->seconds;
+	r = task_enter(t, &call, err);
+	return r < 0 ? r : task_leave(t, c->verb->fn(&g->act, c, err), err);
+}
+
+static int run(struct task *t, void *arg, struct error *err)
+{
+	return make(t, arg, err);
+}
+
+/* False: no memory for it. */
+static bool keep(struct task *t, const char **text)
+{
+	if (!*text)
+		return true;
+	*text = arena_strdup(&t->arena, *text);
+	return *text;
+}
+
+/* A copy that belongs to the task. */
+static struct call *copy(struct task *t, const struct call *c)
+{
+	struct call *own = arena_alloc(&t->arena, sizeof(*own));
+	struct bdf *mine = arena_array(&t->arena, c->nmine, sizeof(*mine));
+
+	if (!own || !mine)
+		return NULL;
+	*own = *c;
+	own->mine = mine;
+	for (size_t i = 0; i < c->nmine; i++)
+		mine[i] = c->mine[i];
+	return keep(t, &own->name) && keep(t, &own->xml) && keep(t, &own->program) ? own : NULL;
+}
+
+static int hand_over(struct call *c, struct error *err)
+{
+	struct task *t = task_new(c->guard->crew);
+	struct call *own = t ? copy(t, c) : NULL;
+	int r;
+
+	if (!own) {
+		(void)task_free(t);
+		return error_set(err, -ENOMEM, "no memory for %s", c->verb->name);
+	}
+	task_start(t, run, own);
+	r = task_wait(&t, err);
+	if (!t)
+		return r;
+	*c = *own; /* the texts in it are the task's, and not looked at any more */
+	(void)task_free(t);
+	return r;
+}
+
+static int call(void *self, struct call *c, struct error *err)
+{
+	const struct guard_self *s = self;
+	struct call *own;
+	int r;
+
+	c->guard = s->guard;
+	if (!c->name)
+		(void)bdf_text(c->target, c->bdf);
+	if (!s->task)
+		return hand_over(c, err);
+	own = copy(s->task, c);
+	r = own ? make(s->task, own, err) : error_set(err, -ENOMEM, "no memory for %s", c->verb->name);
+	if (own)
+		*c = *own;
+	return r;
+}
+
+/* ---- the verbs ------------------------------------------------------------------------------------------ */
+
+#define MACHINE(n, d) { .name = #n, .deadline = offsetof(struct inst_deadlines, d), .group = TASK_MACHINE, .fn = do_##n }
+#define LIBVIRT(n, d) { .name = #n, .deadline = offsetof(struct inst_deadlines, d), .group = TASK_LIBVIRT, .fn = do_##n }
+#define MODULE "vfio-pci"
+
+static int do_vfio_loaded(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->vfio_loaded(act->self, &c->yes, err);
+}
+
+static int vfio_loaded(void *self, bool *ret, struct error *err)
+{
+	static const struct verb verb = MACHINE(vfio_loaded, look_ms);
+	struct call c = { .verb = &verb, .name = MODULE };
+	int r = call(self, &c, err);
+
+	if (r == 0)
+		*ret = c.yes;
+	return r;
+}
+
+static int do_vfio_load(const struct act *act, struct call *c, struct error *err)
+{
+	(void)c;
+	return act->ops->vfio_load(act->self, err);
+}
+
+static int vfio_load(void *self, struct error *err)
+{
+	static const struct verb verb = MACHINE(vfio_load, bind_ms);
+
+	return call(self, &(struct call){ .verb = &verb, .name = MODULE }, err);
+}
+
+static int do_vf_count(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->vf_count(act->self, &c->number, c->bdf, err);
+}
+
+static int vf_count(void *self, uint16_t *ret, struct bdf pf, struct error *err)
+{
+	static const struct verb verb = MACHINE(vf_count, look_ms);
+	struct call c = { .verb = &verb, .bdf = pf };
+	int r = call(self, &c, err);
+
+	if (r == 0)
+		*ret = c.number;
+	return r;
+}
+
+static int do_vf_count_set(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->vf_count_set(act->self, c->bdf, c->number, err);
+}
+
+static int vf_count_set(void *self, struct bdf pf, uint16_t n, struct error *err)
+{
+	static const struct verb verb = MACHINE(vf_count_set, vfs_ms);
+
+	return call(self, &(struct call){ .verb = &verb, .bdf = pf, .number = n }, err);
+}
+
+static int do_driver(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->driver(act->self, &c->driver, c->bdf, err);
+}
+
+static int driver(void *self, struct act_driver *ret, struct bdf fn, struct error *err)
+{
+	static const struct verb verb = MACHINE(driver, look_ms);
+	struct call c = { .verb = &verb, .bdf = fn };
+	int r = call(self, &c, err);
+
+	if (r == 0)
+		*ret = c.driver;
+	return r;
+}
+
+static int do_driver_set(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->driver_set(act->self, c->bdf, &c->driver, err);
+}
+
+static int driver_set(void *self, struct bdf fn, const struct act_driver *want, struct error *err)
+{
+	static const struct verb verb = MACHINE(driver_set, bind_ms);
+
+	return call(self, &(struct call){ .verb = &verb, .bdf = fn, .driver = *want }, err);
+}
+
+static int do_word(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->word(act->self, &c->number, c->bdf, c->word, c->set, c->clear, err);
+}
+
+static int word(void *self, uint16_t *ret, struct bdf fn, enum act_word which, uint16_t set, uint16_t clear, struct error *err)
+{
+	static const struct verb verb = MACHINE(word, look_ms);
+	struct call c = { .verb = &verb, .bdf = fn, .word = which, .set = set, .clear = clear };
+	int r = call(self, &c, err);
+
+	if (r == 0)
+		*ret = c.number;
+	return r;
+}
+
+static int do_power(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->power(act->self, &c->power, c->bdf, c->wanted ? &c->want : NULL, err);
+}
+
+static int power(void *self, struct act_power *ret, struct bdf fn, const struct act_power *want, struct error *err)
+{
+	static const struct verb verb = MACHINE(power, look_ms);
+	struct call c = { .verb = &verb, .bdf = fn, .wanted = want };
+	int r;
+
+	if (want)
+		c.want = *want;
+	r = call(self, &c, err);
+	if (r == 0)
+		*ret = c.power;
+	return r;
+}
+
+static int do_alive(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->alive(act->self, &c->alive, c->bdf, err);
+}
+
+static int alive(void *self, struct act_alive *ret, struct bdf fn, struct error *err)
+{
+	static const struct verb verb = MACHINE(alive, look_ms);
+	struct call c = { .verb = &verb, .bdf = fn };
+	int r = call(self, &c, err);
+
+	if (r == 0)
+		*ret = c.alive;
+	return r;
+}
+
+static int do_reset(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->reset(act->self, c->bdf, c->mine, c->nmine, err);
+}
+
+static int reset(void *self, struct bdf fn, const struct bdf *mine, size_t n, struct error *err)
+{
+	static const struct verb verb = MACHINE(reset, reset_ms);
+
+	return call(self, &(struct call){ .verb = &verb, .bdf = fn, .mine = mine, .nmine = n }, err);
+}
+
+static int do_scrub(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->scrub(act->self, c->bdf, c->program, c->seconds, err);
+}
+
+/* It has a limit of its own; this is for the one that cannot be killed. */
+static int scrub(void *self, struct bdf fn, const char *program, unsigned seconds, struct error *err)
+{
+	static const struct verb verb = MACHINE(scrub, look_ms);
+
+	return call(self, &(struct call){ .verb = &verb, .bdf = fn, .program = program, .seconds = seconds }, err);
+}
+
+static int do_domain(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->domain(act->self, &c->domain, c->name, err);
+}
+
+static int domain(void *self, enum act_domain *ret, const char *name, struct error *err)
+{
+	static const struct verb verb = LIBVIRT(domain, domain_ms);
+	struct call c = { .verb = &verb, .name = name };
+	int r = call(self, &c, err);
+
+	if (r == 0)
+		*ret = c.domain;
+	return r;
+}
+
+static int do_domain_start(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->domain_start(act->self, c->name, c->xml, err);
+}
+
+static int domain_start(void *self, const char *name, const char *xml, struct error *err)
+{
+	static const struct verb verb = LIBVIRT(domain_start, start_ms);
+
+	return call(self, &(struct call){ .verb = &verb, .name = name, .xml = xml }, err);
+}
+
+static int do_domain_stop(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->domain_stop(act->self, c->name, err);
+}
+
+static int domain_stop(void *self, const char *name, struct error *err)
+{
+	static const struct verb verb = LIBVIRT(domain_stop, stop_ms);
+
+	return call(self, &(struct call){ .verb = &verb, .name = name }, err);
+}
+
+struct act guard_act(struct guard_self *self)
+{
+	static const struct act_ops ops = {
+		.vfio_loaded = vfio_loaded,
+		.vfio_load = vfio_load,
+		.vf_count = vf_count,
+		.vf_count_set = vf_count_set,
+		.driver = driver,
+		.driver_set = driver_set,
+		.word = word,
+		.power = power,
+		.alive = alive,
+		.reset = reset,
+		.scrub = scrub,
+		.domain = domain,
+		.domain_start = domain_start,
+		.domain_stop = domain_stop,
+	};
+
+	static_assert(sizeof(ops) == 14 * sizeof(ops.driver), "a verb of act_ops is not in here");
+	return (struct act){ .ops = &ops, .self = self };
+}

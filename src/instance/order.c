@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "instance/order.h"
+
+#include <string.h>
+
+#define KIND(k) (1u << PLAN_STEP_##k)
+/* VFs are there, and functions and the ports above them awake */
+#define READY   (KIND(VF_COUNT) | KIND(POWER))
+
+/* A kind that is not in the table waits for all, and all for it. */
+static const struct {
+	bool     known;
+	unsigned needs; /* kinds, of any target; and whatever comes before it on its own target */
+} kinds[PLAN_STEP_MAX_] = {
+	[PLAN_STEP_VFIO]     = { true, 0 },
+	[PLAN_STEP_VF_COUNT] = { true, 0 },
+	[PLAN_STEP_POWER]    = { true, 0 },
+	[PLAN_STEP_BIND]     = { true, KIND(VFIO) | READY },
+	/* what a driver does when it lets go of a function, or takes it, comes before; and a path between functions is opened
+	 * only when none of them is the host's any more */
+	[PLAN_STEP_DEVCTL]   = { true, READY | KIND(BIND) },
+	[PLAN_STEP_DEVCTL2]  = { true, READY | KIND(BIND) },
+	[PLAN_STEP_ACS]      = { true, READY | KIND(BIND) },
+};
+
+bool order_needs(const struct rows_step *b, const struct rows_step *a)
+{
+	return !kinds[b->kind].known || !kinds[a->kind].known || kinds[b->kind].needs >> a->kind & 1 || strcmp(a->target, b->target) == 0;
+}
+
+static bool may_begin(const struct rows_step *step, size_t n, const bool *done, bool backwards, size_t i)
+{
+	for (size_t k = 0; k < i && !backwards; k++)
+		if (!done[k] && order_needs(&step[i], &step[k]))
+			return false;
+	for (size_t k = i + 1; k < n && backwards; k++)
+		if (!done[k] && order_needs(&step[k], &step[i]))
+			return false;
+	return true;
+}
+
+size_t order_next(size_t *ret, const struct rows_step *step, size_t n, const bool *done, bool backwards)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (!done[i] && may_begin(step, n, done, backwards, i))
+			ret[found++] = i;
+	return found;
+}
