@@ -24,7 +24,11 @@ static const struct api_error errors[] = {
 	{ -EEXIST, 409, "Conflict" },
 	{ -EBUSY, 409, "Conflict" },
 	{ -ESTALE, 409, "Conflict" },
+	{ -ECANCELED, 409, "Conflict" }, /* how an operation ended; no request is answered with it */
 	{ -EIDRM, 410, "Gone" },
+	{ -EREMCHG, 412, "Precondition Failed" },
+	{ -EKEYREJECTED, 422, "Unprocessable Content" },
+	{ -EUSERS, 503, "Service Unavailable" },
 	{ -ENOSPC, 409, "Conflict" },
 	{ -ENODEV, 503, "Service Unavailable" },
 	{ -EREMOTEIO, 503, "Service Unavailable" },
@@ -115,6 +119,57 @@ const struct api_route *api_route_find(const struct api_route *routes, const cha
 		assert(n < 64); /* a path has a handful of methods */
 	}
 	return NULL;
+}
+
+int api_query_set(struct api_request *req, const struct api_route *route, const char *name, const char *value,
+		  struct error *err)
+{
+	size_t i = 0, n = 0;
+	char all[160] = "";
+
+	while (i < API_QUERY_MAX && route->query[i] && strcmp(route->query[i], name) != 0)
+		i++;
+	if (i < API_QUERY_MAX && route->query[i]) {
+		if (*req->query[i])
+			return error_set(err, -EINVAL, "the query parameter \"%s\" is there twice", name);
+		if (value && decode_part(req->query[i], value, strlen(value)))
+			return 0;
+		*req->query[i] = '\0';
+		return error_set(err, -EINVAL, "the value of the query parameter \"%s\" is no printable text of 1 to %d bytes",
+				 name, API_PARAM_MAX - 1);
+	}
+	for (i = 0; i < API_QUERY_MAX && route->query[i] && n < sizeof(all); i++)
+		n += (size_t)snprintf(all + n, sizeof(all) - n, "%s%s", i ? ", " : "; it takes ", route->query[i]);
+	return error_set(err, -EINVAL, "this path takes no query parameter \"%.60s\"%s", name, all);
+}
+
+/* A list of "tag", separated by commas; or an asterisk, which any document matches. */
+static bool tag_listed(const char *list, const char *etag)
+{
+	size_t len = strlen(etag);
+
+	for (const char *p = list + strspn(list, " \t,"); *p; p += strspn(p, " \t,")) {
+		bool weak = strncmp(p, "W/", 2) == 0;
+		const char *open = weak ? p + 2 : p, *end;
+
+		if (*p == '*')
+			return true;
+		end = *open == '"' ? strchr(open + 1, '"') : NULL;
+		if (!end)
+			return false;
+		if (!weak && (size_t)(end - open - 1) == len && memcmp(open + 1, etag, len) == 0)
+			return true;
+		p = end + 1;
+	}
+	return false;
+}
+
+int api_if_match(const struct api_request *req, const char *etag, const char *what, struct error *err)
+{
+	if (!req->if_match || tag_listed(req->if_match, etag))
+		return 0;
+	return error_set(err, -EREMCHG, "%s is \"%s\" by now, and If-Match says %.60s; get it again, look, and go on from there",
+			 what, etag, req->if_match);
 }
 
 /* JSON is UTF-8 (RFC 8259 8.1), but a text may quote what a client sent, and may have been cut within a

@@ -12,47 +12,100 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
+#include <time.h>
 
+#include "api/peers.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/parse.h"
 #include "base/sbuf.h"
 
+#define RETRY_SECONDS "1" /* with every 503 */
+
 struct api_server {
 	struct MHD_Daemon      *mhd;   /* owned */
 	sd_event_source        *io;    /* owned: MHD's epoll descriptor */
-	sd_event_source        *timer; /* owned: MHD's next time-out */
+	sd_event_source        *timer; /* owned */
+	uint64_t                armed; /* when the timer fires; 0: it does not */
 	sd_event               *event; /* borrowed */
 	const struct api_route *routes;
+	const struct api_keys  *keys;
 	void                   *self;
+	struct api_peers        peers;
+	struct call            *waiting; /* first of those whose handlers wait */
+	uint64_t                refused; /* of peers, when it was looked for clients that are gone */
+	struct api_stats        stats;
 };
 
-/* One request while its body arrives. */
+/* One request, from its headers to the last byte of the answer. */
 struct call {
-	struct sbuf body;
-	bool        too_large;
+	struct sbuf            body;
+	struct api_peer       *peer;  /* borrowed: a connection outlives its requests */
+	struct MHD_Connection *mhd;   /* borrowed, likewise */
+	size_t                 held;  /* bytes of it that its user answers for */
+	uint64_t               until; /* it waits, at the latest until then; 0: it has not waited yet */
+	struct call           *next;  /* that waits */
+	bool                   too_large, over; /* its body; its user's bytes */
+	bool                   gone;  /* its client, while it waited */
 };
 
-static enum MHD_Result send_text(struct MHD_Connection *c, int status, const char *type, const char *text,
-				 const char *location, const char *allow)
+static uint64_t now_usec(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail for this clock; sd-event's now is that of the iteration */
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* The timer is left alone as long as it does not fire too late: a client in a hurry costs no system calls of it. */
+static int arm(struct api_server *s, uint64_t at)
+{
+	int r;
+
+	if (s->armed && at && s->armed <= at)
+		return 0;
+	s->armed = at;
+	r = at ? sd_event_source_set_time(s->timer, at) : 0;
+	return r < 0 ? r : sd_event_source_set_enabled(s->timer, at ? SD_EVENT_ONESHOT : SD_EVENT_OFF);
+}
+
+/* ---- answers -------------------------------------------------------------------------------------- */
+
+struct answer {
+	int         status;
+	const char *type, *text;
+	const char *location, *allow, *etag; /* NULL or "": none */
+};
+
+static bool add_header(struct MHD_Response *r, const char *name, const char *value)
+{
+	return !value || !*value || MHD_add_response_header(r, name, value) == MHD_YES;
+}
+
+static bool add_headers(struct MHD_Response *r, const struct answer *a)
+{
+	char tag[sizeof(((struct api_response *)NULL)->etag) + 2] = "";
+
+	if (a->etag && *a->etag)
+		(void)snprintf(tag, sizeof(tag), "\"%s\"", a->etag);
+	return add_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, a->type) && add_header(r, MHD_HTTP_HEADER_LOCATION, a->location) &&
+	       add_header(r, MHD_HTTP_HEADER_ALLOW, a->allow) && add_header(r, MHD_HTTP_HEADER_ETAG, tag) &&
+	       add_header(r, MHD_HTTP_HEADER_RETRY_AFTER, a->status == 503 ? RETRY_SECONDS : NULL);
+}
+
+static enum MHD_Result send_answer(struct api_server *s, struct MHD_Connection *c, const struct answer *a)
 {
 	struct MHD_Response *r = NULL;
-	enum MHD_Result ok;
+	enum MHD_Result ok = MHD_NO;
 
-	if (text) /* NULL: json-c had no memory for it */
-		r = MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
+	if (a->text) /* NULL: json-c had no memory for it */
+		r = MHD_create_response_from_buffer(strlen(a->text), (void *)(uintptr_t)a->text, MHD_RESPMEM_MUST_COPY);
 	if (!r)
 		return MHD_NO; /* the connection closes */
-	ok = MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-	if (ok == MHD_YES && location && *location)
-		ok = MHD_add_response_header(r, MHD_HTTP_HEADER_LOCATION, location);
-	if (ok == MHD_YES && allow && *allow)
-		ok = MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, allow);
-	if (ok == MHD_YES)
-		ok = MHD_queue_response(c, (unsigned)status, r);
+	if (add_headers(r, a))
+		ok = MHD_queue_response(c, (unsigned)a->status, r);
 	MHD_destroy_response(r);
+	s->stats.answers[a->status / 100 % ARRAY_SIZE(s->stats.answers)]++;
 	return ok;
 }
 
@@ -62,27 +115,40 @@ static const char *plain_text(json_object *o)
 }
 
 /* Takes reasons. */
-static enum MHD_Result send_problem(struct MHD_Connection *c, const struct error *err, json_object *reasons,
-				    const char *allow)
+static enum MHD_Result send_problem(struct api_server *s, struct MHD_Connection *c, const struct error *err,
+				    json_object *reasons, const char *location, const char *allow)
 {
 	auto_(json_object_put) json_object *o = api_problem(err, reasons);
 
 	if (!o)
 		return MHD_NO; /* no memory: the connection closes */
-	return send_text(c, api_error_of(err->code)->status, "application/problem+json",
-			 plain_text(o), NULL, allow);
+	return send_answer(s, c, &(struct answer){ .status = api_error_of(err->code)->status, .type = "application/problem+json",
+						   .text = plain_text(o), .location = location, .allow = allow });
 }
 
-static uid_t peer_uid(struct MHD_Connection *c)
+static int over_limit(struct error *err)
 {
-	const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
-
-	if (!info || getsockopt(info->connect_fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
-		return (uid_t)-1;
-	return cred.uid;
+	return error_set(err, -EUSERS, "this user has too much under way: at most %d connections, %d requests and %d MiB; "
+			 "try again in a second", API_UID_CONNECTIONS_MAX, API_UID_REQUESTS_MAX, API_UID_BYTES_MAX >> 20);
 }
+
+/* What the handler made; it may be more than its user may have. */
+static enum MHD_Result send_response(struct api_server *s, struct call *call, const struct api_response *res)
+{
+	struct answer a = { .status = res->status, .type = res->type ? res->type : "application/json",
+			    .text = res->text ? res->text : plain_text(res->body), .location = res->location, .etag = res->etag };
+	struct error err = ERROR_INIT;
+	size_t len = a.text ? strlen(a.text) : 0;
+
+	if (!api_peer_hold(&s->peers, call->peer, len)) {
+		(void)over_limit(&err);
+		return send_problem(s, call->mhd, &err, NULL, NULL, NULL);
+	}
+	call->held += len;
+	return send_answer(s, call->mhd, &a);
+}
+
+/* ---- requests ------------------------------------------------------------------------------------- */
 
 /* "application/json", perhaps with parameters */
 static bool is_json(const char *type)
@@ -92,122 +158,215 @@ static bool is_json(const char *type)
 	return strncasecmp(type, json, strlen(json)) == 0 && strchr("; \t", type[strlen(json)]);
 }
 
-static int check_headers(struct MHD_Connection *c, const struct call *call, struct error *err)
-{
-	const char *type = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE);
+struct query {
+	struct api_request     *req;
+	const struct api_route *route;
+	struct error           *err;
+};
 
+static enum MHD_Result on_query(void *self, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	struct query *q = self;
+
+	(void)kind;
+	return api_query_set(q->req, q->route, name, value, q->err) < 0 ? MHD_NO : MHD_YES;
+}
+
+static const char *header(const struct call *call, const char *name)
+{
+	return MHD_lookup_connection_value(call->mhd, MHD_HEADER_KIND, name);
+}
+
+static int read_request(struct api_request *req, const struct call *call, const struct api_route *route, struct error *err)
+{
+	const char *type = header(call, MHD_HTTP_HEADER_CONTENT_TYPE);
+	struct query q = { req, route, err };
+
+	if (call->over)
+		return over_limit(err);
 	if (call->too_large)
 		return error_set(err, -E2BIG, "the body is over the limit of %d bytes", API_BODY_MAX);
 	if (call->body.failed)
 		return error_set(err, -ENOMEM, "no memory for the body");
 	if (call->body.len && type && !is_json(type))
 		return error_set(err, -EINVAL, "Content-Type is \"%.60s\"; send application/json", type);
-	if (MHD_get_connection_values(c, MHD_GET_ARGUMENT_KIND, NULL, NULL) > 0)
-		return error_set(err, -EINVAL, "this path takes no query parameters");
-	return 0;
+	(void)MHD_get_connection_values(call->mhd, MHD_GET_ARGUMENT_KIND, on_query, &q);
+	req->body = call->body.text ? call->body.text : "";
+	req->body_len = call->body.len;
+	req->uid = call->peer->of->uid;
+	req->if_match = header(call, MHD_HTTP_HEADER_IF_MATCH);
+	req->key = header(call, "Idempotency-Key");
+	req->late = call->until && now_usec() >= call->until;
+	return err->code;
+}
+
+/* A key that is not heeded would make its client believe that asking again is safe. */
+static int begin_key(struct api_server *s, const struct api_route *route, const struct api_request *req,
+		     struct api_response *res, struct error *err)
+{
+	if (route->keyed)
+		return s->keys->begin(s->self, req, res, err);
+	if (strcmp(route->method, MHD_HTTP_METHOD_GET) == 0)
+		return 0;
+	return error_set(err, -EINVAL, "%s begins no operation, and takes no Idempotency-Key; leave it out", route->path);
 }
 
 /* A handler that fails without a sentence is a bug; the client still gets a problem, not "null". */
-static void call_handler(struct api_server *s, const struct api_route *route, const struct api_request *req,
-			 struct api_response *res, struct error *err)
+static int call_handler(struct api_server *s, const struct api_route *route, const struct api_request *req,
+			struct api_response *res, struct error *err)
 {
-	int r = route->handle(s->self, req, res, err);
+	int r = req->key ? begin_key(s, route, req, res, err) : 0;
 
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = route->handle(s->self, req, res, err);
+	if (req->key && route->keyed)
+		s->keys->end(s->self);
 	if (r < 0 && err->code == 0)
 		(void)error_set(err, r, "%s failed: %s", route->path, strerror(-r));
-	if (r == 0)
+	if (r >= 0)
 		*err = ERROR_INIT; /* it may have tried something and done without */
+	return r;
 }
 
-static enum MHD_Result answer(struct api_server *s, struct MHD_Connection *c, const char *method, const char *url,
-			      struct call *call)
+/* It is asked again in api_server_wake(), or when its time is over; until then it costs nothing. */
+static enum MHD_Result wait_for(struct api_server *s, struct call *call, unsigned seconds)
 {
-	const char *as = strcmp(method, MHD_HTTP_METHOD_HEAD) == 0 ? MHD_HTTP_METHOD_GET : method;
-	struct api_request req = { .body = call->body.text ? call->body.text : "", .body_len = call->body.len };
+	if (!call->until)
+		call->until = now_usec() + (uint64_t)seconds * 1000000;
+	call->next = s->waiting;
+	s->waiting = call;
+	call->peer->waits = true;
+	MHD_suspend_connection(call->mhd);
+	return arm(s, call->until) < 0 ? MHD_NO : MHD_YES;
+}
+
+static enum MHD_Result handle(struct api_server *s, const struct api_route *route, struct api_request *req, struct call *call)
+{
 	struct api_response res = { .status = 200 };
 	struct error err = ERROR_INIT;
-	const struct api_route *route;
 	enum MHD_Result sent;
-	char allow[64];
+	int r = read_request(req, call, route, &err);
 
-	route = api_route_find(s->routes, as, url, req.param, allow);
-	if (!route && *allow) {
-		(void)error_set(&err, -EOPNOTSUPP, "%s does not know %s; it knows %s", url, method, allow);
-		return send_problem(c, &err, NULL, allow);
-	}
-	if (!route)
-		(void)error_set(&err, -ENOENT, "there is no %.200s; GET /v1/openapi.json lists what there is", url);
-	else if (check_headers(c, call, &err) == 0) {
-		req.uid = peer_uid(c);
-		call_handler(s, route, &req, &res, &err);
-	}
-	if (err.code < 0) {
-		json_object_put(res.body);
-		return send_problem(c, &err, res.reasons, NULL);
-	}
-	sent = send_text(c, res.status, "application/json",
-			 res.text ? res.text : plain_text(res.body),
-			 res.location, NULL);
+	if (r == 0)
+		r = call_handler(s, route, req, &res, &err);
+	if (r > 0)
+		return wait_for(s, call, res.wait);
+	call->peer->since = now_usec(); /* it has that long to take the answer */
+	if (err.code < 0)
+		sent = send_problem(s, call->mhd, &err, steal(res.reasons), res.location, NULL);
+	else
+		sent = send_response(s, call, &res);
 	json_object_put(res.body);
 	json_object_put(res.reasons);
 	return sent;
 }
 
-static struct call *call_free(struct call *call)
+static enum MHD_Result answer(struct api_server *s, const char *method, const char *url, struct call *call)
 {
-	sbuf_done(&call->body);
-	free(call);
-	return NULL;
+	struct api_request req = { .method = method, .path = url };
+	const struct api_route *route;
+	struct error err = ERROR_INIT;
+	char allow[64];
+
+	if (strcmp(method, MHD_HTTP_METHOD_HEAD) == 0)
+		req.method = MHD_HTTP_METHOD_GET;
+	route = api_route_find(s->routes, req.method, url, req.param, allow);
+	if (route)
+		return handle(s, route, &req, call);
+	if (*allow)
+		(void)error_set(&err, -EOPNOTSUPP, "%s does not know %s; it knows %s", url, method, allow);
+	else
+		(void)error_set(&err, -ENOENT, "there is no %.200s; GET /v1/openapi.json lists what there is", url);
+	return send_problem(s, call->mhd, &err, NULL, NULL, allow);
 }
 
-/* A body that says beforehand that it is too large is answered at once; MHD then closes the connection,
- * which is right: nobody wants to read the rest. */
-static enum MHD_Result refuse_large(struct MHD_Connection *c, bool *refused)
+/* Whether a body says beforehand that it is too large. Such a request is answered at once; MHD then closes the
+ * connection, which is right: nobody wants to read the rest. */
+static bool says_too_large(struct MHD_Connection *c)
 {
 	const char *length = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
-	struct error err = ERROR_INIT;
 	uint64_t n = 0;
 
-	*refused = length && (parse_uint(&n, length, 10, UINT64_MAX) < 0 || n > API_BODY_MAX);
-	if (!*refused)
-		return MHD_YES;
-	(void)error_set(&err, -E2BIG, "the body is over the limit of %d bytes", API_BODY_MAX);
-	return send_problem(c, &err, NULL, NULL);
+	return length && (parse_uint(&n, length, 10, UINT64_MAX) < 0 || n > API_BODY_MAX);
+}
+
+static enum MHD_Result begin(struct api_server *s, struct MHD_Connection *c, struct call **ret)
+{
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct api_peer *peer = info ? info->socket_context : NULL;
+	struct error err = ERROR_INIT;
+
+	if (!peer)
+		return MHD_NO; /* it was shut down when it came */
+	if (says_too_large(c))
+		(void)error_set(&err, -E2BIG, "the body is over the limit of %d bytes", API_BODY_MAX);
+	else if (!api_peer_begin(&s->peers, peer))
+		(void)over_limit(&err);
+	if (err.code < 0)
+		return send_problem(s, c, &err, NULL, NULL, NULL);
+	*ret = calloc(1, sizeof(**ret));
+	if (!*ret) {
+		api_peer_end(peer, 0, now_usec());
+		return MHD_NO;
+	}
+	(*ret)->peer = peer;
+	(*ret)->mhd = c;
+	return MHD_YES;
+}
+
+/* Chunked, no length was said; what comes after a limit is dropped. */
+static void take(struct api_server *s, struct call *call, const char *data, size_t size)
+{
+	call->too_large = call->too_large || call->body.len + size > API_BODY_MAX;
+	if (call->too_large || call->over)
+		return;
+	call->over = !api_peer_hold(&s->peers, call->peer, size);
+	if (call->over)
+		return;
+	call->held += size;
+	sbuf_add_bytes(&call->body, data, size);
 }
 
 static enum MHD_Result on_request(void *self, struct MHD_Connection *c, const char *url, const char *method,
 				  const char *version, const char *data, size_t *size, void **state)
 {
 	struct call *call = *state;
-	enum MHD_Result r;
-	bool refused;
 
 	(void)version;
-	if (!call) {
-		r = refuse_large(c, &refused);
-		if (refused)
-			return r;
-		*state = calloc(1, sizeof(*call));
-		return *state ? MHD_YES : MHD_NO;
-	}
-	if (*size) {
-		/* chunked: no length was said; what comes after the limit is dropped */
-		call->too_large = call->too_large || call->body.len + *size > API_BODY_MAX;
-		if (!call->too_large)
-			sbuf_add_bytes(&call->body, data, *size);
-		*size = 0;
-		return MHD_YES;
-	}
-	return answer(self, c, method, url, call);
+	if (!call)
+		return begin(self, c, (struct call **)state);
+	if (call->gone)
+		return MHD_NO;
+	if (!*size)
+		return answer(self, method, url, call);
+	take(self, call, data, *size);
+	*size = 0;
+	return MHD_YES;
 }
 
 static void on_completed(void *self, struct MHD_Connection *c, void **state, enum MHD_RequestTerminationCode code)
 {
-	(void)self;
-	(void)c;
-	(void)code;
-	if (*state)
-		*state = call_free(*state);
+	struct call *call = *state;
+
+	(void)self, (void)c, (void)code;
+	if (!call)
+		return; /* refused at once */
+	api_peer_end(call->peer, call->held, now_usec());
+	sbuf_done(&call->body);
+	free(call);
+	*state = NULL;
+}
+
+static void on_connection(void *self, struct MHD_Connection *c, void **peer, enum MHD_ConnectionNotificationCode code)
+{
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+	struct api_server *s = self;
+
+	if (code == MHD_CONNECTION_NOTIFY_STARTED)
+		*peer = info ? api_peer_new(&s->peers, info->connect_fd, now_usec()) : NULL;
+	else if (*peer)
+		api_peer_free(&s->peers, *peer);
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------- */
@@ -234,20 +393,61 @@ static bool run_mhd(struct api_server *s)
 	return true;
 }
 
+static bool is_gone(const struct call *call)
+{
+	char c;
+
+	return recv(call->peer->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/* Those that wait are asked again: all of them, or those whose time is over or whose client is gone. */
+static void resume(struct api_server *s, bool all, uint64_t now)
+{
+	struct call **at = &s->waiting, *call;
+
+	while ((call = *at)) {
+		call->gone = !all && is_gone(call);
+		if (!all && !call->gone && call->until > now) {
+			at = &call->next;
+			continue;
+		}
+		*at = call->next;
+		call->peer->waits = false;
+		MHD_resume_connection(call->mhd);
+	}
+}
+
+/* When something has to be done though nobody says a word. */
+static uint64_t next_time(struct api_server *s, uint64_t now)
+{
+	uint64_t next = api_peers_sweep(&s->peers, now);
+
+	for (const struct call *call = s->waiting; call; call = call->next)
+		if (call->until < next)
+			next = call->until;
+	return next;
+}
+
 static int run(struct api_server *s)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
 	uint64_t now;
+	int r = 0;
 
 	if (!run_mhd(s))
 		return -EIO;
-	if (MHD_get_timeout(s->mhd, &ms) != MHD_YES)
-		return sd_event_source_set_enabled(s->timer, SD_EVENT_OFF);
-	if (sd_event_now(s->event, CLOCK_MONOTONIC, &now) < 0)
-		return -EIO;
-	if (sd_event_source_set_time(s->timer, now + (uint64_t)ms * 1000) < 0)
-		return -EIO;
-	return sd_event_source_set_enabled(s->timer, SD_EVENT_ONESHOT);
+	if (!s->peers.first)
+		return arm(s, 0);
+	now = now_usec();
+	if (s->refused != s->peers.refused) { /* a socket that waits is not watched, and counts */
+		s->refused = s->peers.refused;
+		resume(s, false, now);
+	}
+	if (!s->armed)
+		r = arm(s, next_time(s, now));
+	if (r >= 0 && MHD_get_timeout(s->mhd, &ms) == MHD_YES) /* it has more to do at once */
+		r = arm(s, now + ms * 1000);
+	return r;
 }
 
 /* A daemon that cannot serve has no reason to go on: its service manager starts another one. */
@@ -270,10 +470,26 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *self)
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *self)
 {
+	struct api_server *s = self;
+
 	(void)source;
 	(void)usec;
-	run_or_exit(self);
+	s->armed = 0;
+	resume(s, false, now_usec());
+	run_or_exit(s);
 	return 0;
+}
+
+void api_server_wake(struct api_server *s)
+{
+	resume(s, true, 0); /* MHD's epoll descriptor tells of it */
+}
+
+const struct api_stats *api_server_stats(struct api_server *s)
+{
+	s->stats.connections = connections(s);
+	s->stats.refused = s->peers.refused;
+	return &s->stats;
 }
 
 /* In place of MHD's decoding, which ends a path at "%00": api_route_find() wants it as it came. */
@@ -289,10 +505,10 @@ static int start_mhd(struct api_server *s, int listen_fd, struct error *err)
 	/* accept(2) must not wait for a client that has gone since epoll told of it */
 	if (fcntl(listen_fd, F_SETFL, fcntl(listen_fd, F_GETFL) | O_NONBLOCK) < 0)
 		return error_set(err, -errno, "cannot use the listening socket: %s", strerror(errno));
-	s->mhd = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, s,
+	s->mhd = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, s,
 				  MHD_OPTION_LISTEN_SOCKET, listen_fd,
 				  MHD_OPTION_CONNECTION_LIMIT, (unsigned)API_CONNECTIONS_MAX,
-				  MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)API_IDLE_SECONDS,
+				  MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
 				  MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)32 * 1024,
 				  MHD_OPTION_STRICT_FOR_CLIENT, 1,
 				  MHD_OPTION_UNESCAPE_CALLBACK, keep_encoded, NULL,
@@ -301,7 +517,7 @@ static int start_mhd(struct api_server *s, int listen_fd, struct error *err)
 }
 
 int api_server_new(struct api_server **ret, sd_event *event, int listen_fd, const struct api_route *routes,
-		   void *self, struct error *err)
+		   const struct api_keys *keys, void *self, struct error *err)
 {
 	auto_(api_server_free) struct api_server *s = calloc(1, sizeof(*s));
 	const union MHD_DaemonInfo *info;
@@ -311,6 +527,7 @@ int api_server_new(struct api_server **ret, sd_event *event, int listen_fd, cons
 		return error_set(err, -ENOMEM, "no memory for the server");
 	s->event = event;
 	s->routes = routes;
+	s->keys = keys;
 	s->self = self;
 	r = start_mhd(s, listen_fd, err);
 	if (r < 0)
@@ -332,61 +549,11 @@ struct api_server *api_server_free(struct api_server *s)
 	if (s) {
 		sd_event_source_disable_unref(s->timer);
 		sd_event_source_disable_unref(s->io);
-		if (s->mhd)
+		if (s->mhd) {
+			resume(s, true, 0); /* MHD wants no connection suspended */
 			MHD_stop_daemon(s->mhd);
+		}
 		free(s);
 	}
 	return NULL;
-}
-
-/* ---- the socket ----------------------------------------------------------------------------------- */
-
-/* Clears the way for bind(2): a socket file that nobody listens on (ECONNREFUSED) is removed. One that
- * somebody answers on, be it with a full backlog (EAGAIN), is not. */
-static int make_room(const struct sockaddr_un *addr, struct error *err)
-{
-	autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct stat st;
-
-	if (fd < 0)
-		return error_set(err, -errno, "cannot make a socket: %s", strerror(errno));
-	if (lstat(addr->sun_path, &st) < 0 || !S_ISSOCK(st.st_mode))
-		return 0; /* bind says what is wrong with it */
-	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0 || errno == EAGAIN)
-		return error_set(err, -EADDRINUSE, "another velad answers on %s", addr->sun_path);
-	if (errno == ECONNREFUSED)
-		(void)unlink(addr->sun_path); /* bind says so if it could not be removed */
-	return 0;
-}
-
-/* Mode 0660 without the process's umask, which other threads need: the file gets the mode of the
- * descriptor less the umask (unix_bind_bsd() in net/unix/af_unix.c), so it is never open too wide. */
-static int bind_socket(int fd, const struct sockaddr_un *addr)
-{
-	if (fchmod(fd, 0660) < 0 || bind(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 ||
-	    chmod(addr->sun_path, 0660) < 0 || listen(fd, 128) < 0)
-		return -errno;
-	return 0;
-}
-
-int api_listen(const char *path, struct error *err)
-{
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	autoclose int fd = -1;
-	int r;
-
-	if (strlen(path) >= sizeof(addr.sun_path))
-		return error_set(err, -ENAMETOOLONG, "the socket path %s is longer than %zu bytes", path,
-				 sizeof(addr.sun_path) - 1);
-	memcpy(addr.sun_path, path, strlen(path) + 1);
-	r = make_room(&addr, err);
-	if (r < 0)
-		return r;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return error_set(err, -errno, "cannot make a socket: %s", strerror(errno));
-	r = bind_socket(fd, &addr);
-	if (r < 0)
-		return error_set(err, r, "cannot listen on %s: %s", path, strerror(-r));
-	return steal_fd(&fd);
 }

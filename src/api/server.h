@@ -3,6 +3,7 @@
 /* api/server — HTTP/1.1 and JSON on one listening socket, driven by an sd-event loop. Handlers run on the
  * loop and must not block. Knows no domain. */
 
+#include <stdint.h>
 #include <systemd/sd-event.h>
 
 #include "api/method.h"
@@ -10,15 +11,24 @@
 
 struct api_server; /* opaque */
 
-#define API_BODY_MAX        (64 * 1024)
-#define API_CONNECTIONS_MAX 64
-#define API_IDLE_SECONDS    60
+#define API_BODY_MAX (64 * 1024)
 
-/* listen_fd is taken over. routes (ended by method NULL) and self are borrowed and outlive the server. */
+struct api_stats { /* since the start */
+	uint64_t answers[6]; /* by the first digit of their status */
+	uint64_t refused;    /* connections and requests of users over their limits */
+	unsigned connections; /* now */
+};
+
+/* listen_fd is taken over. routes (ended by method NULL), keys (NULL: no route is keyed) and self are borrowed and outlive
+ * the server. */
 int api_server_new(struct api_server **ret, sd_event *event, int listen_fd, const struct api_route *routes,
-		   void *self, struct error *err);
+		   const struct api_keys *keys, void *self, struct error *err);
 struct api_server *api_server_free(struct api_server *s); /* NULL is fine; returns NULL */
 AUTO_DEFINE(struct api_server *, api_server_free);
+
+/* What handlers wait for may have come: those that answered API_WAIT are called again. On the loop. */
+void api_server_wake(struct api_server *s);
+const struct api_stats *api_server_stats(struct api_server *s);
 
 /* A listening Unix socket with mode 0660. A stale socket file is replaced; one that somebody answers on is
  * -EADDRINUSE. Returns the descriptor. */

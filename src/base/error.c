@@ -17,7 +17,8 @@ static const struct {
 	{ -EINVAL, "invalid" },       { -E2BIG, "too_large" },   { -EPERM, "denied" },     { -EACCES, "denied" },
 	{ -ENOENT, "not_found" },     { -EOPNOTSUPP, "method" }, { -EEXIST, "exists" },    { -EBUSY, "busy" },
 	{ -ESTALE, "stale_plan" },    { -EIDRM, "gone" },        { -ENOSPC, "no_capacity" }, { -ENODEV, "host" },
-	{ -EREMOTEIO, "hypervisor" }, { -ETIMEDOUT, "timeout" }, { -EIO, "internal" }, /* the last: what the rest becomes */
+	{ -EREMOTEIO, "hypervisor" }, { -ETIMEDOUT, "timeout" }, { -ECANCELED, "cancelled" }, { -EREMCHG, "changed" },
+	{ -EKEYREJECTED, "key_reused" }, { -EUSERS, "limit" }, { -EIO, "internal" }, /* the last: what the rest becomes */
 };
 
 const char *error_name(int code)

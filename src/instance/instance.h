@@ -58,6 +58,7 @@ struct inst_env {
 	const char *store;  /* path of the SQLite file; its directory exists */
 	struct act  act;
 	void (*changed)(void *self); /* the machine changed: read it again. Called on a worker thread */
+	void (*ended)(void *self);   /* an operation has ended, and that is committed; likewise. NULL: nobody waits */
 	void       *self;
 	struct host_root *root; /* borrowed; for counters of PCIe errors. NULL: nobody counts */
 	struct inst_deadlines deadlines; /* all zero: INST_DEADLINES */
@@ -74,6 +75,18 @@ void inst_manager_stop(struct inst_manager *m);
 unsigned inst_hanging(struct inst_manager *m); /* calls of env.act that have not returned: what they use must not go */
 struct inst_manager *inst_manager_free(struct inst_manager *m); /* stops it first */
 AUTO_DEFINE(struct inst_manager *, inst_manager_free);
+
+struct inst_key { /* all borrowed */
+	uint32_t    uid;    /* whose */
+	const char *text;
+	const char *digest; /* of the request */
+};
+
+/* The operation that a request with this key began; 0: there is none. -EKEYREJECTED: it was another request. -EBUSY: it
+ * has not ended; *ret_op is set. */
+int inst_key_find(struct inst_manager *m, uint64_t *ret_op, const struct inst_key *key, struct error *err);
+/* What the caller's thread begins next is committed with this key; NULL: without. */
+void inst_key_use(struct inst_manager *m, const struct inst_key *key);
 
 /* The four calls below commit to the store and return; the work happens on a worker.
  * -EEXIST: the name is taken. -EBUSY: a device is taken meanwhile, or an operation runs on the instance.
@@ -120,3 +133,12 @@ int inst_json(struct inst_manager *m, struct json_object **ret, const char *name
 int inst_nccl_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err);
 int inst_list_json(struct inst_manager *m, struct json_object **ret, struct error *err);
 int inst_op_json(struct inst_manager *m, struct json_object **ret, uint64_t op, struct error *err);
+int inst_op_ended(struct inst_manager *m, bool *ret, uint64_t op, struct error *err); /* -ENOENT */
+
+struct inst_op_filter {
+	const char *instance, *state; /* NULL: any. -EINVAL: no such state */
+	uint64_t    before; /* only those with lower ids; 0: all */
+	size_t      limit;
+};
+/* {"operations": [...], "next": N}, newest first, without steps; next: `before` of the next page, null at the end. */
+int inst_op_list_json(struct inst_manager *m, struct json_object **ret, const struct inst_op_filter *f, struct error *err);

@@ -301,20 +301,30 @@ static void add_error(struct json_out *o, const struct op *op)
 	json_add_out(o, "error", &e);
 }
 
-static int op_json(struct store_tx *tx, json_object **ret, uint64_t id, struct arena *arena,
+/* How many steps are where the operation wants them, and how many there are. */
+static void add_progress(struct json_out *o, json_object *steps, enum op_kind kind)
+{
+	const char *goal = step_state_text(job_kinds[kind].backwards ? STEP_REVERTED : STEP_DONE);
+	size_t n = json_object_array_length(steps), done = 0;
+	struct json_out p = json_out_new();
+
+	for (size_t i = 0; i < n; i++) {
+		json_object *state = json_object_object_get(json_object_array_get_idx(steps, i), "state");
+
+		done += state && strcmp(json_object_get_string(state), goal) == 0;
+	}
+	json_add_uint(&p, "done", done);
+	json_add_uint(&p, "total", n);
+	json_add_out(o, "progress", &p);
+}
+
+static int op_json(struct store_tx *tx, json_object **ret, const struct op *op, bool with_steps, struct arena *arena,
 		   struct error *err)
 {
 	json_object *steps = NULL;
-	struct op *op = NULL;
 	struct json_out o;
-	int r;
+	int r = op_steps(tx, &steps, op, arena, err);
 
-	r = op_find(tx, &op, id, arena, err);
-	if (r == 0 && !op)
-		return error_set(err, -ENOENT, "there is no operation %llu (any more: old ones are dropped)",
-				 (unsigned long long)id);
-	if (r == 0)
-		r = op_steps(tx, &steps, op, arena, err);
 	if (r < 0)
 		return r;
 	o = json_out_new();
@@ -325,20 +335,90 @@ static int op_json(struct store_tx *tx, json_object **ret, uint64_t id, struct a
 	json_add_time(&o, "created", op->created);
 	json_add_time(&o, "finished", op->finished);
 	add_error(&o, op);
-	add_steps(&o, steps);
+	add_progress(&o, steps, op->kind);
+	if (with_steps)
+		add_steps(&o, json_object_get(steps));
+	json_object_put(steps);
 	return finish(ret, &o, 0, err);
+}
+
+static int find_op(struct store_tx *tx, struct op **ret, uint64_t id, struct arena *arena, struct error *err)
+{
+	struct op *op = NULL;
+	int r = id > INT64_MAX ? 0 : op_find(tx, &op, id, arena, err);
+
+	if (r == 0 && !op)
+		r = error_set(err, -ENOENT, "there is no operation %llu (any more: old ones are dropped)", (unsigned long long)id);
+	*ret = op;
+	return r;
+}
+
+int inst_op_ended(struct inst_manager *m, bool *ret, uint64_t id, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct arena arena = { 0 };
+	struct op *op;
+	int r = store_begin(&tx, m->store, err);
+
+	if (r == 0)
+		r = find_op(tx, &op, id, &arena, err);
+	if (r == 0)
+		*ret = op->finished;
+	arena_done(&arena);
+	return r;
+}
+
+static int op_list_json(struct store_tx *tx, json_object **ret, const struct op_filter *f, struct arena *arena, struct error *err)
+{
+	json_object *list = json_object_new_array();
+	struct json_out o = json_out_new();
+	struct op *op = NULL;
+	size_t n = 0;
+	int r = op_list(tx, &op, &n, f, arena, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		json_object *one = NULL;
+
+		r = op_json(tx, &one, &op[i], false, arena, err);
+		json_append(&o, list, one);
+	}
+	o.failed = o.failed || !list;
+	json_add(&o, "operations", list);
+	if (n == f->limit)
+		json_add_uint(&o, "next", op[n - 1].id);
+	else
+		json_add(&o, "next", NULL);
+	return finish(ret, &o, r, err);
+}
+
+int inst_op_list_json(struct inst_manager *m, struct json_object **ret, const struct inst_op_filter *f, struct error *err)
+{
+	const struct op_filter filter = { .instance = f->instance, .state = f->state, .limit = f->limit,
+					  .before = f->before && f->before < INT64_MAX ? f->before : INT64_MAX };
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct arena arena = { 0 };
+	int r;
+
+	if (f->state && !op_state_known(f->state))
+		return error_set(err, -EINVAL, "\"%.40s\" is no state of an operation; they are " OP_STATES, f->state);
+	r = store_begin(&tx, m->store, err);
+	if (r == 0)
+		r = op_list_json(tx, ret, &filter, &arena, err);
+	arena_done(&arena);
+	return r;
 }
 
 int inst_op_json(struct inst_manager *m, struct json_object **ret, uint64_t op, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
 	struct arena arena = { 0 };
-	int r;
+	struct op *found;
+	int r = store_begin(&tx, m->store, err);
 
-	r = op > INT64_MAX ? error_set(err, -ENOENT, "there is no operation %llu", (unsigned long long)op) :
-			     store_begin(&tx, m->store, err);
 	if (r == 0)
-		r = op_json(tx, ret, op, &arena, err);
+		r = find_op(tx, &found, op, &arena, err);
+	if (r == 0)
+		r = op_json(tx, ret, found, true, &arena, err);
 	arena_done(&arena);
 	return r;
 }

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "instance/key.h"
 #include "instance/op.h"
 #include "instance/state.h"
 #include "instance/store.h"
@@ -65,6 +66,8 @@ int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, stru
 		r = crew_new(&m->guard.crew, CREW_THREADS, returned, m, err);
 	if (r == 0)
 		r = find_inherited(m, err);
+	if (r == 0)
+		store_listen(m->store, env->ended, env->self);
 	if (r == 0)
 		r = pool_start(m, env->workers ? env->workers : 1, err);
 	if (r == 0)
@@ -126,6 +129,8 @@ int manager_begin(struct inst_manager *m, uint64_t *ret_op, manager_begin_fn *fn
 
 	if (r == 0)
 		r = fn(tx, &op, arg, &arena, err);
+	if (r == 0 && m->key)
+		r = key_add(tx, m->key, op, time(NULL), err);
 	if (r == 0)
 		r = store_commit(tx, err);
 	arena_done(&arena);

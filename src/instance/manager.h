@@ -25,6 +25,7 @@ struct inst_manager {
 	struct guard    guard;
 	struct guard_self self;
 	struct targets  targets;
+	const struct inst_key *key; /* of the request that is handled, borrowed; for the thread of the API only */
 	uint64_t        inherited; /* operations up to this id are of an earlier daemon */
 	struct keep     keep;
 	pthread_mutex_t lock;

@@ -35,7 +35,12 @@ const char *op_state_text(enum op_state s)
 	return strtab_text(op_states, OP_STATE_MAX_, s);
 }
 
-/* An operation that is the last one of an instance stays, however old: the instance names it. */
+bool op_state_known(const char *text)
+{
+	return strtab_find(op_states, OP_STATE_MAX_, text) >= 0;
+}
+
+/* An operation that is the last one of an instance stays, however old: the instance names it; so does a key. */
 int op_add(struct store_tx *tx, uint64_t *ret, enum op_kind kind, const char *name, int64_t now,
 		struct error *err)
 {
@@ -48,7 +53,7 @@ int op_add(struct store_tx *tx, uint64_t *ret, enum op_kind kind, const char *na
 		return r;
 	id = store_last_id(tx);
 	r = store_exec(tx, "DELETE FROM operation WHERE id <= ? AND finished > 0"
-			   " AND id NOT IN (SELECT operation FROM instance)",
+			   " AND id NOT IN (SELECT operation FROM instance) AND id NOT IN (SELECT operation FROM request_key)",
 		       ARGS(ARG_INT(id - OPERATIONS_KEPT)), err);
 	if (r == 0)
 		*ret = (uint64_t)id;
@@ -113,6 +118,25 @@ int op_find(struct store_tx *tx, struct op **ret, uint64_t id, struct arena *are
 	return find(tx, ret, SELECT_OP "WHERE id = ?", ARGS(ARG_INT(id)), arena, err);
 }
 
+int op_list(struct store_tx *tx, struct op **ret, size_t *n, const struct op_filter *f, struct arena *arena, struct error *err)
+{
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	struct op *list = arena_array(arena, f->limit, sizeof(*list));
+	int r;
+
+	if (!list)
+		return error_set(err, -ENOMEM, "no memory for rows of the store");
+	r = store_query(tx, &q, SELECT_OP "WHERE (?1 IS NULL OR instance = ?1) AND (?2 IS NULL OR state = ?2) AND id < ?3"
+			" ORDER BY id DESC LIMIT ?4",
+			ARGS(ARG_TEXT(f->instance), ARG_TEXT(f->state), ARG_INT(f->before), ARG_INT(f->limit)), err);
+	*n = 0;
+	while (r == 0 && (r = store_next(q, err)) > 0)
+		r = read_op(&list[(*n)++], q, arena, err);
+	if (r == 0)
+		*ret = list;
+	return r;
+}
+
 int op_next(struct store_tx *tx, struct op **ret, uint64_t after, struct arena *arena, struct error *err)
 {
 	return find(tx, ret, SELECT_OP "WHERE finished = 0 AND id > ? ORDER BY id LIMIT 1", ARGS(ARG_INT(after)), arena, err);
@@ -154,6 +178,7 @@ int op_run(struct store_tx *tx, uint64_t id, struct error *err)
 
 int op_finish(struct store_tx *tx, const struct op *op, struct error *err)
 {
+	store_ends(tx);
 	return store_exec(tx, "UPDATE operation SET state = ?, code = ?, detail = ?, finished = ?, steps = ?"
 			      " WHERE id = ?",
 			  ARGS(ARG_TEXT(op_state_text(op->state)), ARG_INT(op->code), ARG_TEXT(op->detail),

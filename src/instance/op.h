@@ -3,6 +3,8 @@
 /* instance/op — the operations: what a client asked for and how it went. They outlive their instances;
  * the last 1000 are kept. */
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct arena;
@@ -14,6 +16,8 @@ enum op_state { OP_QUEUED, OP_RUNNING, OP_SUCCEEDED, OP_FAILED, OP_STATE_MAX_ };
 
 const char *op_kind_text(enum op_kind k);
 const char *op_state_text(enum op_state s);
+bool        op_state_known(const char *text);
+#define OP_STATES "queued, running, succeeded, failed" /* for sentences */
 
 struct op {
 	uint64_t      id;
@@ -32,6 +36,13 @@ int op_add(struct store_tx *tx, uint64_t *ret, enum op_kind kind, const char *na
 int op_find(struct store_tx *tx, struct op **ret, uint64_t id, struct arena *arena, struct error *err);
 /* The oldest unfinished one of those with higher ids. */
 int op_next(struct store_tx *tx, struct op **ret, uint64_t after, struct arena *arena, struct error *err);
+struct op_filter {
+	const char *instance, *state; /* NULL: any */
+	uint64_t    before; /* ids below it */
+	size_t      limit;
+};
+int op_list(struct store_tx *tx, struct op **ret, size_t *n, const struct op_filter *f, struct arena *arena,
+	    struct error *err); /* newest first */
 int op_last(struct store_tx *tx, uint64_t *ret, struct error *err); /* the highest id so far */
 int op_acs_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err); /* one that applies or restores ACS; 0: none */
 int op_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err); /* how many wait or run */

@@ -17,6 +17,7 @@
 struct store_tx {
 	struct store *store; /* borrowed: the transaction is a member of it */
 	bool          open;
+	bool          ends; /* an operation */
 };
 
 struct store {
@@ -25,6 +26,8 @@ struct store {
 	pthread_mutex_t lock; /* held from store_begin to store_end */
 	struct store_tx tx;
 	atomic_ullong   commits;
+	void          (*ended)(void *self); /* NULL: nobody listens */
+	void           *self;
 };
 
 /* device and its primary key: a function belongs to at most one instance, whatever the code above does.
@@ -55,7 +58,15 @@ static const char schema_2[] =
 	" times INTEGER NOT NULL, PRIMARY KEY(instance, rule, device)) STRICT;"
 	"PRAGMA user_version = 2;";
 
-static const char *const schemas[] = { schema_1, schema_2 }; /* [n] makes version n + 1 of version n */
+/* 3: request_key, clients' own names for requests (Idempotency-Key). */
+static const char schema_3[] =
+	"CREATE TABLE request_key(uid INTEGER NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL,"
+	" operation INTEGER NOT NULL REFERENCES operation(id), created INTEGER NOT NULL, PRIMARY KEY(uid, key)) STRICT;"
+	"CREATE INDEX request_key_operation ON request_key(operation);"
+	"CREATE INDEX request_key_created ON request_key(created);"
+	"PRAGMA user_version = 3;";
+
+static const char *const schemas[] = { schema_1, schema_2, schema_3 }; /* [n] makes version n + 1 of version n */
 
 #define SCHEMA_VERSION ((int)ARRAY_SIZE(schemas))
 
@@ -190,6 +201,7 @@ int store_begin(struct store_tx **ret, struct store *s, struct error *err)
 		return r;
 	}
 	s->tx.open = true;
+	s->tx.ends = false;
 	*ret = &s->tx;
 	return 0;
 }
@@ -201,7 +213,20 @@ int store_commit(struct store_tx *tx, struct error *err)
 		return tx_error(tx, err);
 	tx->open = false;
 	tx->store->commits++;
+	if (tx->ends && tx->store->ended)
+		tx->store->ended(tx->store->self);
 	return 0;
+}
+
+void store_listen(struct store *s, void (*ended)(void *self), void *self)
+{
+	s->ended = ended;
+	s->self = self;
+}
+
+void store_ends(struct store_tx *tx)
+{
+	tx->ends = true;
 }
 
 uint64_t store_commits(const struct store *s)

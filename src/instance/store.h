@@ -26,6 +26,9 @@ int store_begin(struct store_tx **ret, struct store *s, struct error *err);
 int store_commit(struct store_tx *tx, struct error *err);
 struct store_tx *store_end(struct store_tx *tx); /* returns NULL */
 AUTO_DEFINE(struct store_tx *, store_end);
+/* Who is told, on the thread that commits, that a transaction with store_ends() is in the file. */
+void store_listen(struct store *s, void (*ended)(void *self), void *self);
+void store_ends(struct store_tx *tx); /* it has the end of an operation, which somebody may wait for */
 /* How many transactions were committed: as long as it is the same, so is what the store has. */
 uint64_t store_commits(const struct store *s);
 

@@ -84,6 +84,7 @@ static int get(struct manager *m, struct api_response *res, bool exclusive, stru
 		r = plan_acs_all(&plan, current_topo(m->now), exclusive, err);
 	if (r == 0)
 		r = inst_acs_holds(m->instances, &hold, &n, &arena, err);
+	methods_tag(m, res);
 	if (r == 0) {
 		held = held_json(current_topo(m->now), hold, n);
 		res->body = held ? plan_acs_json(plan, held) : NULL;
@@ -116,7 +117,8 @@ int acs_post_apply(void *self, const struct api_request *req, struct api_respons
 	size_t n = 0;
 	int r = current_catch_up(m->now, CURRENT_ALL, err);
 
-	(void)req;
+	if (r == 0)
+		r = methods_match(m, req, err);
 	if (r == 0)
 		r = inst_acs_held(m->instances, &held, &n, &arena, err);
 	if (r == 0)

@@ -19,6 +19,7 @@
 #include "plan/plan.h"
 #include "velad/current.h"
 #include "velad/methods.h"
+#include "velad/operations.h"
 
 static int on_changed(sd_event_source *source, int fd, uint32_t events, void *self)
 {
@@ -38,6 +39,26 @@ static void machine_changed(void *self)
 	struct manager *m = self;
 
 	(void)eventfd_write(m->changed_fd, 1); /* fails only if 2^64 writes were not read */
+}
+
+static int on_ended(sd_event_source *source, int fd, uint32_t events, void *self)
+{
+	struct manager *m = self;
+	eventfd_t n;
+
+	(void)source;
+	(void)events;
+	(void)eventfd_read(fd, &n);
+	if (m->server)
+		api_server_wake(m->server);
+	return 0;
+}
+
+static void operation_ended(void *self)
+{
+	struct manager *m = self;
+
+	(void)eventfd_write(m->ended_fd, 1);
 }
 
 /* ---- libvirt -------------------------------------------------------------------------------------- */
@@ -91,6 +112,7 @@ static int open_store(struct manager *m, const struct manager_options *opt, stru
 {
 	char path[512];
 	struct inst_env env = { .store = opt->store, .act = act_machine_act(m->machine), .changed = machine_changed,
+				.ended = operation_ended,
 				.self = m, .root = m->root, .workers = (unsigned)m->conf.workers,
 				.deadlines = deadlines(&m->conf), .keep_ms = (unsigned)m->conf.keep_milliseconds,
 				.keep_seconds = (unsigned)m->conf.keep_seconds };
@@ -125,6 +147,8 @@ static int watch_changes(struct manager *m, struct error *err)
 {
 	int r = sd_event_add_io(m->event, &m->changed, m->changed_fd, EPOLLIN, on_changed, m);
 
+	if (r >= 0)
+		r = sd_event_add_io(m->event, &m->ended, m->ended_fd, EPOLLIN, on_ended, m);
 	return r < 0 ? error_set(err, r, "cannot watch for changes: %s", strerror(-r)) : 0;
 }
 
@@ -136,7 +160,7 @@ static int serve(struct manager *m, const struct manager_options *opt, struct er
 		fd = api_listen(opt->socket ? opt->socket : m->conf.socket, err);
 	if (fd < 0)
 		return fd;
-	return api_server_new(&m->server, m->event, fd, velad_routes, m, err);
+	return api_server_new(&m->server, m->event, fd, velad_routes, &operations_keys, m, err);
 }
 
 static int open_loop(struct manager *m, struct error *err)
@@ -144,7 +168,8 @@ static int open_loop(struct manager *m, struct error *err)
 	int r;
 
 	m->changed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (m->changed_fd < 0)
+	m->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (m->changed_fd < 0 || m->ended_fd < 0)
 		return error_set(err, -errno, "cannot make an eventfd: %s", strerror(errno));
 	r = sd_event_default(&m->event);
 	return r < 0 ? error_set(err, r, "cannot make an event loop: %s", strerror(-r)) : 0;
@@ -200,9 +225,12 @@ struct manager *manager_free(struct manager *m)
 		return NULL;
 	act_machine_free(m->machine);
 	sd_event_source_disable_unref(m->changed);
+	sd_event_source_disable_unref(m->ended);
 	host_root_close(m->root);
 	if (m->changed_fd >= 0)
 		(void)close(m->changed_fd);
+	if (m->ended_fd >= 0)
+		(void)close(m->ended_fd);
 	sd_event_unref(m->event);
 	leases_done(&m->leases);
 	conf_done(&m->conf);

@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/conf.h"
 #include "host/kind.h"
+#include "instance/instance.h"
 #include "velad/lease.h"
 
 struct act_machine;
@@ -38,8 +39,14 @@ struct manager {
 	struct inst_manager *instances; /* owned */
 	struct current      *now;       /* owned: the topology */
 	struct leases        leases;
+	struct {
+		struct inst_key now;        /* of the request that is handled */
+		char            digest[65]; /* likewise */
+	} key;
 	int                  changed_fd;   /* eventfd, owned: a worker changed the machine */
 	sd_event_source     *changed;      /* owned */
+	int                  ended_fd;     /* likewise: an operation ended */
+	sd_event_source     *ended;        /* owned */
 	struct api_server   *server;    /* owned */
 	bool                 watching;  /* libvirt tells us about domains */
 	unsigned             qemu;            /* its version, as libvirt counts; 0 not QEMU, or not asked yet */

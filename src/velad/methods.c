@@ -22,6 +22,7 @@
 #include "velad/acs.h"
 #include "velad/current.h"
 #include "velad/manager.h"
+#include "velad/operations.h"
 #include "velad/plans.h"
 
 static const char openapi[] =
@@ -33,6 +34,19 @@ static int answer(struct api_response *res, json_object *o, struct error *err)
 {
 	res->body = o;
 	return o ? 0 : error_set(err, -ENOMEM, "no memory for the answer");
+}
+
+void methods_tag(struct manager *m, struct api_response *res)
+{
+	(void)snprintf(res->etag, sizeof(res->etag), "%llu", (unsigned long long)topo_generation(current_topo(m->now)));
+}
+
+int methods_match(struct manager *m, const struct api_request *req, struct error *err)
+{
+	struct api_response now;
+
+	methods_tag(m, &now);
+	return api_if_match(req, now.etag, "the generation of the topology", err);
 }
 
 static int get_openapi(void *self, const struct api_request *req, struct api_response *res, struct error *err)
@@ -88,6 +102,7 @@ static int get_topology(void *self, const struct api_request *req, struct api_re
 	(void)req;
 	if (r == 0)
 		r = answer(res, topo_json(current_topo(m->now)), err);
+	methods_tag(m, res);
 	return r < 0 ? r : add_owners(m, res->body, err);
 }
 
@@ -175,10 +190,15 @@ static int refuse(const struct plan *plan, struct api_response *res, struct erro
 			 last ? last->observed : "no bundle", last ? last->needed : "a smaller request");
 }
 
+void methods_location(struct api_response *res, uint64_t op)
+{
+	(void)snprintf(res->location, sizeof(res->location), "/v1/operations/%llu", (unsigned long long)op);
+}
+
 int methods_operation(struct manager *m, struct api_response *res, uint64_t op, struct error *err)
 {
 	res->status = 202;
-	(void)snprintf(res->location, sizeof(res->location), "/v1/operations/%llu", (unsigned long long)op);
+	methods_location(res, op);
 	return inst_op_json(m->instances, &res->body, op, err);
 }
 
@@ -212,7 +232,7 @@ static int plan_instance(struct manager *m, struct plan **ret, const struct plan
 }
 
 static int create(struct manager *m, const struct plan_request *request, struct lease *lease, size_t bundle,
-		  struct api_response *res, struct error *err)
+		  const struct api_request *req, struct api_response *res, struct error *err)
 {
 	auto_(plan_free) struct plan *plan = NULL;
 	char uuid[SD_ID128_UUID_STRING_MAX];
@@ -220,6 +240,8 @@ static int create(struct manager *m, const struct plan_request *request, struct 
 	uint64_t op;
 	int r = plan_instance(m, &plan, request, lease, bundle, res, err);
 
+	if (r == 0)
+		r = methods_match(m, req, err); /* planning has read the machine once more */
 	if (r == 0)
 		r = manager_libvirt(m, err);
 	if (r < 0)
@@ -248,7 +270,7 @@ static int post_instances(void *self, const struct api_request *req, struct api_
 		return r;
 	r = current_catch_up(m->now, CURRENT_PLAN, err);
 	if (r == 0)
-		r = create(m, &request, lease, bundle, res, err);
+		r = create(m, &request, lease, bundle, req, res, err);
 	plan_request_done(&request);
 	return r;
 }
@@ -284,16 +306,6 @@ static int delete_instance(void *self, const struct api_request *req, struct api
 	return r < 0 ? r : methods_operation(m, res, op, err);
 }
 
-static int get_operation(void *self, const struct api_request *req, struct api_response *res, struct error *err)
-{
-	struct manager *m = self;
-	uint64_t op = 0;
-
-	if (parse_uint(&op, req->param, 10, INT64_MAX) < 0)
-		return error_set(err, -ENOENT, "there is no operation \"%s\"; operations have numbers", req->param);
-	return inst_op_json(m->instances, &res->body, op, err);
-}
-
 const struct api_route velad_routes[] = {
 	{ "GET", "/v1/openapi.json", get_openapi },
 	{ "GET", "/v1/host", get_host },
@@ -302,8 +314,8 @@ const struct api_route velad_routes[] = {
 	{ "GET", "/v1/routes", get_routes },
 	{ "GET", "/v1/routes/{functions}", get_route },
 	{ "GET", "/v1/acs", acs_get },
-	{ "POST", "/v1/acs/apply", acs_post_apply },
-	{ "POST", "/v1/acs/restore", acs_post_restore },
+	{ "POST", "/v1/acs/apply", acs_post_apply, .keyed = true },
+	{ "POST", "/v1/acs/restore", acs_post_restore, .keyed = true },
 	{ "GET", "/v1/checks", get_checks },
 	{ "GET", "/v1/acs/exclusive", acs_get_exclusive },
 	{ "GET", "/v1/changes/{since}", get_changes },
@@ -312,11 +324,12 @@ const struct api_route velad_routes[] = {
 	{ "GET", "/v1/plans", plans_list },
 	{ "GET", "/v1/plans/{id}", plans_get },
 	{ "DELETE", "/v1/plans/{id}", plans_delete },
-	{ "POST", "/v1/instances", post_instances },
+	{ "POST", "/v1/instances", post_instances, .keyed = true },
 	{ "GET", "/v1/instances", get_instances },
 	{ "GET", "/v1/instances/{name}", get_instance },
 	{ "GET", "/v1/instances/{name}/nccl-topology", get_nccl },
-	{ "DELETE", "/v1/instances/{name}", delete_instance },
-	{ "GET", "/v1/operations/{id}", get_operation },
+	{ "DELETE", "/v1/instances/{name}", delete_instance, .keyed = true },
+	{ "GET", "/v1/operations", operations_list, .query = { "instance", "state", "before", "limit" } },
+	{ "GET", "/v1/operations/{id}", operations_get, .query = { "wait" } },
 	{ 0 },
 };

@@ -18,6 +18,7 @@
 #include "velad/current.h"
 #include "velad/lease.h"
 #include "velad/manager.h"
+#include "velad/methods.h"
 
 #define PLAN_TRIES 4
 
@@ -376,6 +377,9 @@ static int plan_one(struct manager *m, struct plan_request *request, unsigned se
 	int r = plans_make(m, &plan, request, NULL, 0, err);
 
 	if (r == 0)
+		r = methods_match(m, req, err);
+	methods_tag(m, res);
+	if (r == 0)
 		r = add_xml(m, plan, request, err);
 	if (r < 0)
 		return r;
@@ -464,6 +468,9 @@ static int plan_bundles(struct manager *m, json_object *body, unsigned seconds, 
 		r = current_catch_up(m->now, CURRENT_PLAN, err);
 	if (r == 0)
 		r = make_gang(m, &gang, request, n, err);
+	if (r == 0)
+		r = methods_match(m, req, err);
+	methods_tag(m, res);
 	if (r == 0)
 		r = answer_gang(m, gang, request, seconds, req, res, err);
 	for (size_t i = 0; i < read; i++)

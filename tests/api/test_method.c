@@ -142,6 +142,58 @@ static void problems_are_utf8(void **state)
 	}
 }
 
+static int query(struct api_request *req, const char *name, const char *value, struct error *err)
+{
+	static const struct api_route route = { "GET", "/x", NULL, .query = { "wait", "state" } };
+
+	*err = ERROR_INIT;
+	return api_query_set(req, &route, name, value, err);
+}
+
+static void queries_are_named(void **state)
+{
+	struct api_request req = { 0 };
+	struct error err;
+	char longest[API_PARAM_MAX + 1];
+
+	(void)state;
+	memset(longest, 'a', sizeof(longest));
+	longest[API_PARAM_MAX] = '\0';
+	assert_int_equal(query(&req, "state", "a%20b", &err), -EINVAL); /* a blank is no part of any value */
+	assert_int_equal(query(&req, "state", "%72unning", &err), 0);
+	assert_string_equal(req.query[1], "running");
+	assert_int_equal(query(&req, "state", "failed", &err), -EINVAL);
+	assert_string_equal(err.text, "the query parameter \"state\" is there twice");
+	assert_int_equal(query(&req, "wait", NULL, &err), -EINVAL);
+	assert_int_equal(query(&req, "wait", longest, &err), -EINVAL);
+	assert_int_equal(query(&req, "wait", longest + 1, &err), 0);
+	assert_int_equal(query(&req, "Wait", "1", &err), -EINVAL);
+	assert_string_equal(err.text, "this path takes no query parameter \"Wait\"; it takes wait, state");
+}
+
+/* RFC 9110 13.1.1 and 8.8.3 */
+static void if_match_compares_strongly(void **state)
+{
+	static const struct {
+		const char *header;
+		bool        lets;
+	} cases[] = {
+		{ NULL, true },		{ "\"7\"", true },	   { "*", true },	 { "\"6\", \"7\"", true },
+		{ "\"6\",\"8\"", false }, { "W/\"7\"", false }, { "7", false },	 { "\"77\"", false },
+		{ "\"\"", false },	{ "\"7", false },   { "", false },	 { "W/\"6\" , \"7\"", true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct api_request req = { .if_match = cases[i].header };
+		struct error err = ERROR_INIT;
+
+		if ((api_if_match(&req, "7", "the generation", &err) == 0) != cases[i].lets)
+			fail_msg("If-Match: %s", cases[i].header);
+		assert_int_equal(err.code, cases[i].lets ? 0 : -EREMCHG);
+	}
+}
+
 static json_object *openapi(void)
 {
 	struct error err = ERROR_INIT;
@@ -155,6 +207,47 @@ static json_object *openapi(void)
 	free(text);
 	(void)err;
 	return o;
+}
+
+/* What a method takes beside its path is in the document, and nothing else is. */
+static void check_parameters(const struct api_route *r, json_object *method)
+{
+	json_object *list = json_object_object_get(method, "parameters");
+	size_t documented = 0, queries = 0;
+	bool key = false;
+
+	while (queries < API_QUERY_MAX && r->query[queries])
+		queries++;
+	for (size_t i = 0; i < (list ? json_object_array_length(list) : 0); i++) {
+		json_object *p = json_object_array_get_idx(list, i);
+		const char *name = json_object_get_string(json_object_object_get(p, "name"));
+		const char *in = json_object_get_string(json_object_object_get(p, "in"));
+
+		for (size_t q = 0; strcmp(in, "query") == 0 && q < queries; q++)
+			documented += strcmp(r->query[q], name) == 0;
+		key = key || strcmp(name, "Idempotency-Key") == 0;
+	}
+	if (documented != queries || key != r->keyed)
+		fail_msg("docs/openapi.json has other parameters than %s %s", r->method, r->path);
+}
+
+static void openapi_has_the_codes(void **state)
+{
+	json_object *o = openapi(), *s = json_object_object_get(json_object_object_get(o, "components"), "schemas");
+	json_object *codes = json_object_object_get(
+		json_object_object_get(json_object_object_get(json_object_object_get(s, "Problem"), "properties"), "code"), "enum");
+
+	(void)state;
+	for (size_t i = 0; i < api_error_count(); i++) {
+		const char *name = error_name(api_error_at(i)->code);
+		bool found = false;
+
+		for (size_t k = 0; k < json_object_array_length(codes); k++)
+			found = found || strcmp(json_object_get_string(json_object_array_get_idx(codes, k)), name) == 0;
+		if (!found)
+			fail_msg("docs/openapi.json lacks the code %s", name);
+	}
+	json_object_put(o);
 }
 
 /* Each route of the daemon is in the document, each method of the document is a route. */
@@ -172,6 +265,7 @@ static void openapi_has_the_routes(void **state)
 			lower[i] = (char)(r->method[i] | 0x20);
 		if (!p || !json_object_object_get(p, lower))
 			fail_msg("docs/openapi.json lacks %s %s", r->method, r->path);
+		check_parameters(r, json_object_object_get(p, lower));
 	}
 	json_object_object_foreach(paths, path, p) {
 		(void)path;
@@ -352,6 +446,8 @@ int main(void)
 		cmocka_unit_test(routes_match_exactly),       cmocka_unit_test(parameters_are_decoded),
 		cmocka_unit_test(errors_are_complete),        cmocka_unit_test(problems_have_their_members),
 		cmocka_unit_test(problems_are_utf8),          cmocka_unit_test(openapi_has_the_routes),
+		cmocka_unit_test(openapi_has_the_codes),
+		cmocka_unit_test(queries_are_named), cmocka_unit_test(if_match_compares_strongly),
 		cmocka_unit_test(openapi_has_the_documents),
 	};
 

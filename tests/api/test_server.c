@@ -7,8 +7,17 @@
 #include <sys/wait.h>
 
 #include "api/client.h"
+#include "api/peers.h"
 #include "api/server.h"
 #include "support.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED true
+#elif defined(__has_feature)
+#define SANITIZED __has_feature(address_sanitizer)
+#else
+#define SANITIZED false
+#endif
 
 static char dir[] = "/tmp/velad-api-XXXXXX";
 static char path[128];
@@ -66,7 +75,77 @@ static int babble(void *self, const struct api_request *req, struct api_response
 	return 0;
 }
 
+static struct api_server *serving; /* in the child */
+static bool told;
+
+static int wait_for(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	(void)self, (void)err;
+	res->text = "{}";
+	res->wait = (unsigned)atoi(req->query[0]);
+	res->status = req->late ? 408 : 200;
+	if (!told && !req->late)
+		return API_WAIT;
+	told = false;
+	return 0;
+}
+
+static int tell(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	(void)self, (void)req, (void)err;
+	res->text = "{}";
+	told = true;
+	api_server_wake(serving);
+	return 0;
+}
+
+static int big(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	static char text[7 << 20];
+
+	(void)self, (void)req, (void)err;
+	memset(text, ' ', sizeof(text) - 1);
+	res->text = text;
+	return 0;
+}
+
+static unsigned key_depth; /* the handler runs between begin and end, and only there with a key */
+static bool key_known;
+
+static int key_begin(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	(void)self;
+	if (strcmp(req->key, "bad") == 0)
+		return error_set(err, -EKEYREJECTED, "used");
+	res->text = "{}";
+	if (key_known)
+		return 1;
+	key_known = true;
+	key_depth++;
+	return 0;
+}
+
+static void key_end(void *self)
+{
+	(void)self;
+	key_depth--;
+}
+
+static const struct api_keys keys = { key_begin, key_end };
+
+static int keyed(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	(void)self, (void)err;
+	res->text = "{}";
+	res->status = key_depth == (req->key ? 1 : 0) ? 202 : 500;
+	return 0;
+}
+
 static const struct api_route routes[] = {
+	{ "GET", "/v1/wait/{name}", wait_for, .query = { "wait" } },
+	{ "POST", "/v1/tell", tell },
+	{ "GET", "/v1/big", big },
+	{ "POST", "/v1/keyed", keyed, .keyed = true },
 	{ "GET", "/v1/echo/{name}", echo },
 	{ "POST", "/v1/echo/{name}", echo },
 	{ "POST", "/v1/refuse", refuse },
@@ -81,8 +160,9 @@ static int serve(int fd)
 	struct error err = ERROR_INIT;
 	sd_event *event = NULL;
 
-	if (sd_event_new(&event) < 0 || api_server_new(&s, event, fd, routes, NULL, &err) < 0)
+	if (sd_event_new(&event) < 0 || api_server_new(&s, event, fd, routes, &keys, NULL, &err) < 0)
 		return 1;
+	serving = s;
 	return sd_event_loop(event) < 0;
 }
 
@@ -96,8 +176,9 @@ static int start(void **state)
 		return -1;
 	(void)snprintf(path, sizeof(path), "%s/sock", dir);
 	fd = api_listen(path, &err);
-	if (fd < 0)
+	if (fd < 0 || chmod(path, 0666) < 0) /* users of the tests' own */
 		return -1;
+	(void)chmod(dir, 0755);
 	server = fork();
 	if (server == 0)
 		_exit(serve(fd));
@@ -281,47 +362,243 @@ static void hostile_bytes_do_not_hurt(void **state)
 	api_reply_done(&reply);
 }
 
-/* A client that says half a request, and 40 that say nothing, do not keep others waiting. */
-static void slow_clients_hurt_nobody(void **state)
+/* Another user's connection, where the tests are root: a socket has the effective user of connect(2). */
+static int open_as(uid_t uid)
 {
-	struct api_reply reply;
-	int fd[40];
+	int fd;
 
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(fd); i++)
-		fd[i] = open_raw();
-	assert_int_equal(send(fd[0], "POST /v1/echo/a HTTP/1.1\r\nContent-", 34, MSG_NOSIGNAL), 34);
-	call_ok("GET", "/v1/echo/quick", NULL, &reply);
-	api_reply_done(&reply);
-	for (size_t i = 0; i < ARRAY_SIZE(fd); i++)
-		(void)close(fd[i]);
+	assert_int_equal(seteuid(uid), 0);
+	fd = open_raw();
+	assert_int_equal(seteuid(0), 0);
+	return fd;
 }
 
-/* At the limit the next one waits, and no longer than until one of the others goes. */
-static void the_limit_is_no_dead_end(void **state)
+static const char get_echo[] = "GET /v1/echo/a HTTP/1.1\r\nHost: x\r\n\r\n";
+
+static void ask(int fd, const char *text)
 {
-	static const char get[] = "GET /v1/echo/a HTTP/1.1\r\nHost: x\r\n\r\n";
-	int fd[API_CONNECTIONS_MAX], waiting;
-	struct timeval wait = { .tv_usec = 200000 };
-	char answer[512];
+	(void)send(fd, text, strlen(text), MSG_NOSIGNAL); /* who is cut off cannot, and its tests see that */
+}
+
+/* The status of the answer that comes next; 0: none came in that time, -1: it was cut off. */
+static int status_of(int fd, unsigned ms)
+{
+	struct timeval wait = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
+	char answer[4096] = "";
+	ssize_t n;
+
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)), 0);
+	n = recv(fd, answer, sizeof(answer) - 1, 0);
+	if (n <= 0)
+		return n < 0 && errno == EAGAIN ? 0 : -1;
+	if (strncmp(answer, "HTTP/1.1 503", 12) == 0 && !strstr(answer, "Retry-After: 1\r\n"))
+		fail_msg("503 without Retry-After: %s", answer);
+	return atoi(answer + strlen("HTTP/1.1 "));
+}
+
+static void requests_wait(void **state)
+{
+	int a = open_raw(), b = open_raw();
+	struct api_reply reply;
+
+	(void)state;
+	ask(a, "GET /v1/wait/1?wait=30 HTTP/1.1\r\nHost: x\r\n\r\n");
+	ask(b, "GET /v1/wait/2?wait=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+	assert_int_equal(status_of(a, 100), 0);
+	call_ok("GET", "/v1/echo/meanwhile", NULL, &reply);
+	api_reply_done(&reply);
+	assert_int_equal(status_of(b, 5000), 408); /* its time is over */
+	assert_int_equal(status_of(a, 50), 0);
+	call_ok("POST", "/v1/tell", NULL, &reply);
+	api_reply_done(&reply);
+	assert_int_equal(status_of(a, 5000), 200);
+	ask(a, get_echo);
+	assert_int_equal(status_of(a, 5000), 200); /* the connection goes on */
+	ask(b, "GET /v1/wait/3?wait=30 HTTP/1.1\r\nHost: x\r\n\r\n");
+	(void)close(b); /* goes while it waits */
+	(void)close(a);
+}
+
+static void keys_are_heeded(void **state)
+{
+	int fd = open_raw();
+
+	(void)state;
+	ask(fd, "POST /v1/keyed HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Length: 0\r\n\r\n");
+	assert_int_equal(status_of(fd, 5000), 202);
+	ask(fd, "POST /v1/keyed HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Length: 0\r\n\r\n");
+	assert_int_equal(status_of(fd, 5000), 200); /* answered by keys.begin() */
+	ask(fd, "POST /v1/keyed HTTP/1.1\r\nHost: x\r\nIdempotency-Key: bad\r\nContent-Length: 0\r\n\r\n");
+	assert_int_equal(status_of(fd, 5000), 422);
+	ask(fd, "POST /v1/echo/a HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Length: 0\r\n\r\n");
+	assert_int_equal(status_of(fd, 5000), 400); /* it would not be heeded */
+	ask(fd, "GET /v1/echo/a HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\n\r\n");
+	assert_int_equal(status_of(fd, 5000), 200);
+	(void)close(fd);
+}
+
+static void one_user_may_have_so_much(void **state)
+{
+	int fd[API_UID_CONNECTIONS_MAX], more, status = 0;
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(fd); i++) {
 		fd[i] = open_raw();
-		assert_int_equal(send(fd[i], get, strlen(get), MSG_NOSIGNAL), strlen(get));
-		assert_true(recv(fd[i], answer, sizeof(answer), 0) > 0);
+		ask(fd[i], get_echo);
+		assert_int_equal(status_of(fd[i], 5000), 200);
 	}
-	waiting = open_raw();
-	assert_int_equal(send(waiting, get, strlen(get), MSG_NOSIGNAL), strlen(get));
-	assert_int_equal(setsockopt(waiting, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)), 0);
-	assert_int_equal(recv(waiting, answer, sizeof(answer), 0), -1);
+	more = open_raw();
+	ask(more, get_echo);
+	assert_int_equal(status_of(more, 5000), 503);
+	(void)close(more);
 	(void)close(fd[0]);
-	wait = (struct timeval){ .tv_sec = 5 };
-	assert_int_equal(setsockopt(waiting, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)), 0);
-	assert_true(recv(waiting, answer, sizeof(answer), 0) > 0);
+	usleep(100000); /* until the server has seen it */
+	fd[0] = open_raw();
+	ask(fd[0], get_echo);
+	assert_int_equal(status_of(fd[0], 5000), 200);
+	for (size_t i = 0; i < API_UID_REQUESTS_MAX; i++)
+		ask(fd[i], "GET /v1/wait/1?wait=30 HTTP/1.1\r\nHost: x\r\n\r\n");
+	usleep(100000);
+	ask(fd[API_UID_REQUESTS_MAX], get_echo);
+	assert_int_equal(status_of(fd[API_UID_REQUESTS_MAX], 5000), 503);
+	for (size_t i = 0; i < API_UID_REQUESTS_MAX; i++)
+		(void)close(fd[i]); /* nobody sees it, as they wait, until room is needed */
+	for (size_t i = 0; i < 2; i++) {
+		usleep(100000);
+		more = open_raw();
+		ask(more, get_echo);
+		status = status_of(more, 5000);
+		(void)close(more);
+	}
+	assert_int_equal(status, 200);
+	for (size_t i = API_UID_REQUESTS_MAX; i < ARRAY_SIZE(fd); i++)
+		(void)close(fd[i]);
+}
+
+/* Who lets large answers lie has no more of them; another user has. */
+static void answers_that_nobody_takes(void **state)
+{
+	int fd[3];
+
+	(void)state;
+	if (geteuid() != 0) {
+		print_message("# not tested: users of their own (not root)\n");
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(fd); i++) {
+		fd[i] = open_as(60001);
+		ask(fd[i], "GET /v1/big HTTP/1.1\r\nHost: x\r\n\r\n");
+		usleep(100000);
+	}
+	assert_int_equal(status_of(fd[2], 5000), 503);
+	(void)close(fd[2]);
+	fd[2] = open_raw();
+	ask(fd[2], "GET /v1/big HTTP/1.1\r\nHost: x\r\n\r\n");
+	assert_int_equal(status_of(fd[2], 5000), 200);
+	for (size_t i = 0; i < ARRAY_SIZE(fd); i++)
+		(void)close(fd[i]);
+}
+
+/* At the limit of all users the next one waits, and no longer than until one of the others goes. */
+static void the_limit_is_no_dead_end(void **state)
+{
+	int fd[API_CONNECTIONS_MAX], waiting;
+
+	(void)state;
+	if (geteuid() != 0) {
+		print_message("# not tested: users of their own (not root)\n");
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(fd); i++) {
+		fd[i] = open_as(60000 + (uid_t)(i / API_UID_CONNECTIONS_MAX));
+		ask(fd[i], get_echo);
+		assert_int_equal(status_of(fd[i], 5000), 200);
+	}
+	waiting = open_as(61000);
+	ask(waiting, get_echo);
+	assert_int_equal(status_of(waiting, 200), 0);
+	(void)close(fd[0]);
+	assert_int_equal(status_of(waiting, 5000), 200);
 	(void)close(waiting);
 	for (size_t i = 1; i < ARRAY_SIZE(fd); i++)
 		(void)close(fd[i]);
+}
+
+/* What one hostile client does next. */
+static void attack(int fd, unsigned kind, unsigned round)
+{
+	static const char byte[] = "GET /v1/echo/a HTTP/1.1\r\nHost: x\r\nX-Slow: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+	static char deep[4096], many[4096];
+
+	memset(deep, '[', sizeof(deep) - 1);
+	for (size_t i = 0; i + 8 < sizeof(many); i += 8)
+		memcpy(many + i, "X-a: b\r\n", 8);
+	switch (kind) {
+	case 0: /* silent */
+		break;
+	case 1: /* a byte now and then */
+		(void)send(fd, byte + round % (sizeof(byte) - 1), 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+		break;
+	case 2: /* a body of 64 MiB, without a length */
+		if (round == 0)
+			ask(fd, "POST /v1/echo/a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4000000\r\n");
+		(void)send(fd, deep, sizeof(deep) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+		break;
+	case 3: /* headers without end */
+		if (round == 0)
+			ask(fd, "GET /v1/echo/a HTTP/1.1\r\nHost: x\r\n");
+		(void)send(fd, many, sizeof(many), MSG_NOSIGNAL | MSG_DONTWAIT);
+		break;
+	case 4: /* an answer that nobody reads */
+		(void)send(fd, "GET /v1/big HTTP/1.1\r\nHost: x\r\n\r\n", 34, MSG_NOSIGNAL | MSG_DONTWAIT);
+		break;
+	default: /* waits for ever */
+		(void)send(fd, "GET /v1/wait/1?wait=60 HTTP/1.1\r\nHost: x\r\n\r\n", 45, MSG_NOSIGNAL | MSG_DONTWAIT);
+	}
+}
+
+static long resident_kib(pid_t pid)
+{
+	char name[64], line[256];
+	long kib = 0;
+	FILE *f;
+
+	(void)snprintf(name, sizeof(name), "/proc/%d/status", (int)pid);
+	f = fopen(name, "r");
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		if (strncmp(line, "VmRSS:", 6) == 0)
+			kib = atol(line + 6);
+	(void)fclose(f);
+	return kib;
+}
+
+static void hostile_clients_hurt_nobody(void **state)
+{
+	long before = resident_kib(server), after;
+	int fd[64], honest;
+
+	(void)state;
+	if (geteuid() != 0) {
+		print_message("# not tested: users of their own (not root)\n");
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(fd); i++)
+		fd[i] = open_as(60001);
+	honest = open_raw();
+	for (unsigned round = 0; round < 400; round++) {
+		for (unsigned i = 0; i < ARRAY_SIZE(fd); i++)
+			attack(fd[i], i % 6, round);
+		ask(honest, get_echo);
+		if (status_of(honest, 5000) != 200)
+			fail_msg("the honest client had no answer in round %u", round);
+	}
+	after = resident_kib(server);
+	if (!SANITIZED && after > before + (API_UID_BYTES_MAX >> 10) * 3) /* their answers, and once more each in libmicrohttpd */
+		fail_msg("hostile clients made the server grow from %ld to %ld KiB", before, after);
+	for (size_t i = 0; i < ARRAY_SIZE(fd); i++)
+		(void)close(fd[i]);
+	(void)close(honest);
 }
 
 static void check_mode(const char *file)
@@ -366,7 +643,9 @@ int main(void)
 		cmocka_unit_test(requests_arrive),           cmocka_unit_test(problems_become_errors),
 		cmocka_unit_test(answers_may_be_wrong),      cmocka_unit_test(nobody_there),
 		cmocka_unit_test(large_bodies_are_refused),  cmocka_unit_test(hostile_bytes_do_not_hurt),
-		cmocka_unit_test(slow_clients_hurt_nobody),  cmocka_unit_test(the_limit_is_no_dead_end),
+		cmocka_unit_test(requests_wait),	     cmocka_unit_test(keys_are_heeded),
+		cmocka_unit_test(one_user_may_have_so_much), cmocka_unit_test(answers_that_nobody_takes),
+		cmocka_unit_test(the_limit_is_no_dead_end),  cmocka_unit_test(hostile_clients_hurt_nobody),
 		cmocka_unit_test(sockets_are_not_stolen),
 	};
 

@@ -1,0 +1,62 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# What the API promises: real velad on a simulated host. Operations are waited for and listed; a request with an
+# Idempotency-Key happens once, also over a restart; If-Match holds a plan to its topology. test_api.sh [BUILD]
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 1
+build=$(realpath "${1:-build}")
+host=$PWD/tests/hosts/lab/sys.txt
+velad=
+cleanup() { stop_velad KILL; }
+# shellcheck source=tests/hostsim/sim.bash
+. tests/hostsim/sim.bash
+
+velad_conf "s|^nic = 8086:1591|nic = 8086:10c9:0200 8086:1591|"
+mount_host --uevents "$dir/uevents" "$host" || exit 1
+start_velad
+http() { timeout 30 tests/hostsim/ask.py "$dir/sock" "$@" >"$dir/answer"; head -n 1 "$dir/answer"; }
+body() { tail -n +2 "$dir/answer" | of "$1"; }
+request='{"name":"one","gpus":1,"vfs_per_gpu":1,"vcpus":1,"memory":"256M"}'
+
+# ---- waiting
+is "accepted, and where its operation is" "202 Location=/v1/operations/1" "$(http POST /v1/instances "$request")"
+is "the answer comes with the end" "200" "$(http GET '/v1/operations/1?wait=20')"
+is "it has succeeded with all its steps" "succeeded True" "$(body '"%s %s" % (d["state"], d["progress"]["done"] == d["progress"]["total"] == len(d["steps"]) > 2)')"
+is "no need to wait for what has ended" "200" "$(http GET '/v1/operations/1?wait=60')"
+is "sixty-one seconds is too long" "400 wait=61 is no number from 0 to 60" "$(http GET '/v1/operations/1?wait=61') $(body 'd["detail"]')"
+is "a parameter that is none" "400" "$(http GET '/v1/operations/1?wate=1')"
+
+# ---- one request, once
+two=${request/one/two}
+is "a delete with a key" "202 Location=/v1/operations/2" "$(http DELETE /v1/instances/one '' Idempotency-Key:del-1)"
+http GET '/v1/operations/2?wait=20' >/dev/null
+is "again: the same operation, and no \"not found\"" "202 Location=/v1/operations/2" "$(http DELETE /v1/instances/one '' Idempotency-Key:del-1)"
+is "a create with a key" "202 Location=/v1/operations/3" "$(http POST /v1/instances "$two" Idempotency-Key:new-2)"
+http GET '/v1/operations/3?wait=20' >/dev/null
+is "again: the same operation" "202 Location=/v1/operations/3 succeeded" "$(http POST /v1/instances "$two" Idempotency-Key:new-2) $(body 'd["state"]')"
+is "without the key it is another request" "409 exists" "$(http POST /v1/instances "$two") $(body 'd["code"]')"
+is "the key with another body" "422 key_reused" "$(http POST /v1/instances "${two/256M/512M}" Idempotency-Key:new-2) $(body 'd["code"]')"
+is "the key on another path" "422" "$(http DELETE /v1/instances/two '' Idempotency-Key:new-2)"
+is "what is refused uses no key up" "404 409" "$(http DELETE /v1/instances/nine '' Idempotency-Key:k) $(http POST /v1/instances "$two" Idempotency-Key:k)"
+is "a key where none is heeded" "400" "$(http POST /v1/plans "$request" Idempotency-Key:k)"
+stop_velad KILL
+start_velad
+is "velad was killed: the key is known" "202 Location=/v1/operations/3" "$(http POST /v1/instances "$two" Idempotency-Key:new-2)"
+is "as is another body" "422" "$(http POST /v1/instances "${two/256M/512M}" Idempotency-Key:new-2)"
+
+# ---- lists
+http GET '/v1/operations?limit=2' >/dev/null
+is "operations, newest first" "[3, 2] 2" "$(body '"%s %s" % ([o["id"] for o in d["operations"]], d["next"])')"
+http GET '/v1/operations?before=2' >/dev/null
+is "the next page" "[1] None" "$(body '"%s %s" % ([o["id"] for o in d["operations"]], d["next"])')"
+http GET '/v1/operations?instance=one&state=succeeded' >/dev/null
+is "those of one instance" "[2, 1]" "$(body '[o["id"] for o in d["operations"]]')"
+
+# ---- generations
+etag=$(http GET /v1/topology)
+etag=${etag#*ETag=}
+is "a plan says its generation" "200 ETag=$etag" "$(http POST /v1/plans "${request/one/three}" "If-Match:$etag")"
+is "which is the document's" "True" "$(body "'\"%d\"' % d['generation'] == '''$etag'''")"
+is "made of another generation" "412 changed" "$(http POST /v1/plans "$request" 'If-Match:"1000"') $(body 'd["code"]')"
+is "nothing is begun then" "412 404" "$(http POST /v1/instances "${request/one/three}" 'If-Match:"1000"') $(http GET /v1/instances/three)"
+summary
