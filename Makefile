@@ -3,6 +3,7 @@
 #
 #   make                       build/velad, build/velad-helper and build/velactl
 #   make check                 check-unit, fuzz, then check-lab (root; emulates a whole GPU host)
+#   make chaos                 random histories and failing memory, for a night
 #   make demo                  a guest with a GPU and a VF below one switch, in the emulated GPU host (root)
 #   make SAN=address,undefined check-unit     with sanitizers; V=1 shows commands
 #   make install DESTDIR=...   PREFIX is /usr/local, configuration goes to /etc/velad
@@ -86,7 +87,7 @@ $(HOSTSIM): $(filter-out tests/hostsim/test_%,$(wildcard tests/hostsim/*.c)) $(c
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter-out %.h,$^) $$(pkg-config --cflags --libs fuse3)
 $(HOSTSIM): $(wildcard tests/hostsim/*.h)
 
-.PHONY: check build-tests check-unit check-lab golden demo arrows lint bench deps install clean fuzz
+.PHONY: check build-tests check-unit check-lab golden demo arrows lint bench deps install clean fuzz chaos
 check: deps # then build: the compiler may have come with it just now
 	$(Q)$(MAKE) --no-print-directory all build-tests
 	$(Q)tests/check unit fuzz lab
@@ -114,6 +115,12 @@ lint:
 
 bench: all
 	$(Q)tests/bench/run
+
+# For a night: CHAOS random histories, and memory that fails at every single allocation.
+CHAOS ?= 100000
+chaos: $(B)/tests/instance/test_history $(B)/tests/instance/test_cut
+	$(Q)HISTORY_SEEDS=$(CHAOS) $(B)/tests/instance/test_history
+	$(Q)MEMORY_STEP=1 $(B)/tests/instance/test_cut memory_fails
 
 fuzz:
 	$(Q)tests/fuzz/run

@@ -74,3 +74,6 @@ void            json_append(struct json_out *o, json_object *array, json_object 
 void            json_append_out(struct json_out *o, json_object *array, struct json_out *child);
 /* The object, now the caller's; NULL if anything failed on the way. */
 json_object    *json_finish(struct json_out *o);
+/* The text of a document, whole, for keeping; it lives as long as the document does. NULL: no memory. json-c to 0.17 does
+ * not look whether its buffer grew (json_object.c), and would give a text with a hole: this one was read back. */
+const char     *json_text(json_object *obj);

@@ -27,7 +27,7 @@ static int commit_end(struct inst_manager *m, struct job *j, enum inst_state nex
 	auto_(store_end) struct store_tx *tx = NULL;
 	int r;
 
-	j->op->steps = steps ? json_object_to_json_string_ext(steps, JSON_C_TO_STRING_PLAIN) : NULL;
+	j->op->steps = steps ? json_text(steps) : NULL;
 	if (!j->op->steps)
 		return error_set(err, -ENOMEM, "no memory for the end of operation %llu",
 				 (unsigned long long)j->op->id);

@@ -229,8 +229,8 @@ int inst_create(struct inst_manager *m, uint64_t *ret_op, const struct plan_requ
 
 	assert(plan->fits && plan->domain_xml && request->name[0]); /* the methods see to it */
 	if (request_json && plan_obj) {
-		c.in.request = json_object_to_json_string_ext(request_json, JSON_C_TO_STRING_PLAIN);
-		c.in.plan = json_object_to_json_string_ext(plan_obj, JSON_C_TO_STRING_PLAIN);
+		c.in.request = json_text(request_json);
+		c.in.plan = json_text(plan_obj);
 	}
 	if (!c.in.request || !c.in.plan)
 		return error_set(err, -ENOMEM, "no memory for instance %s", request->name);

@@ -5,8 +5,11 @@
  * The functions by which SQLite writes are defined here: a program's definitions win over those of the C library,
  * for its shared libraries as well (ld.so(8)). At write k the process is killed - before the write, or in the
  * middle of it - or the write fails. A power cut also takes away what no fsync has made safe: all of it, or, with a
- * seed, any of its sectors, as a disk's cache does. What is not taken back: unlink, and names of new files. */
+ * seed, any of its sectors, as a disk's cache does. What is not taken back: unlink, and names of new files.
+ *
+ * Likewise the k-th malloc() of the process can fail (CUT_MEMORY), if the sanitizer has not its own. */
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -23,7 +26,15 @@
 
 #define CUT_SECTOR 512 /* what a disk writes whole */
 
-enum cut_how { CUT_COUNT, CUT_KILL, CUT_KILL_HALF, CUT_POWER, CUT_ERROR, CUT_HOW_MAX_ };
+#if defined(__has_feature)
+#define CUT_HAS_SANITIZER (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CUT_HAS_SANITIZER 1
+#else
+#define CUT_HAS_SANITIZER 0
+#endif
+
+enum cut_how { CUT_COUNT, CUT_KILL, CUT_KILL_HALF, CUT_POWER, CUT_ERROR, CUT_MEMORY };
 
 struct cut_write { /* not yet safe; old == NULL and new == NULL: a change of size */
 	char    path[96];
@@ -105,10 +116,7 @@ static inline void cut_die(void)
 /* Counts; true if the call is to fail. */
 static inline bool cut_point(bool writes)
 {
-	unsigned k = ++cut_now->calls;
-	bool hit = k == cut_now->at;
-
-	if (!hit)
+	if (cut_now->how == CUT_MEMORY || ++cut_now->calls != cut_now->at)
 		return false;
 	cut_now->fired = true;
 	if (cut_now->how == CUT_KILL || cut_now->how == CUT_POWER || (cut_now->how == CUT_KILL_HALF && !writes))
@@ -230,3 +238,46 @@ int fsync(int fd)
 {
 	return cut_sync(fd);
 }
+
+#if !CUT_HAS_SANITIZER
+/* glibc's own names of its functions; all of the C library's calls come here, too (malloc(3) may be replaced) */
+extern void *__libc_malloc(size_t n);
+extern void *__libc_calloc(size_t n, size_t size);
+extern void *__libc_realloc(void *p, size_t n);
+
+static inline bool cut_memory(void)
+{
+	if (!cut_now || cut_now->how != CUT_MEMORY || __atomic_add_fetch(&cut_now->calls, 1, __ATOMIC_RELAXED) != cut_now->at)
+		return false;
+	cut_now->fired = true;
+	errno = ENOMEM;
+	return true;
+}
+
+/* json-c up to 0.16 does not look at what it got for the name of a member (json_tokener.c): the daemon dies there, and
+ * recovers as after any kill. That one is not made to fail. */
+char *strdup(const char *text)
+{
+	size_t n = strlen(text) + 1;
+	Dl_info from = { 0 };
+	bool json = cut_now && dladdr(__builtin_return_address(0), &from) && from.dli_fname && strstr(from.dli_fname, "libjson-c");
+	char *copy = json ? __libc_malloc(n) : malloc(n);
+
+	return copy ? memcpy(copy, text, n) : NULL;
+}
+
+void *malloc(size_t n)
+{
+	return cut_memory() ? NULL : __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t size)
+{
+	return cut_memory() ? NULL : __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t n)
+{
+	return cut_memory() ? NULL : __libc_realloc(p, n);
+}
+#endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The daemon is killed, the power goes and the disk fails at every single write to the store, during a create, a
- * delete and the recovery after either. Afterwards the store can be read, what was accepted is there, the machine is
- * as it was or the operation is finished. */
+ * delete and the recovery after either; memory and files run out. Afterwards the store can be read, what was accepted
+ * is there, the machine is as it was or the operation is finished. */
+#include <sys/resource.h>
+
 #include "instance/cut.h"
 #include "instance/fixture.h"
 
@@ -9,7 +11,6 @@ enum job { JOB_CREATE, JOB_DELETE, JOB_RECOVER, JOB_MAX_ };
 
 struct shared {
 	struct cut cut;
-	bool       ready;    /* the daemon has opened its store */
 	uint64_t   accepted; /* the operation that a client was promised; 0 none */
 };
 
@@ -17,6 +18,7 @@ struct scene {
 	struct fx      fx;
 	struct shared *shared;
 	char          *before;
+	rlim_t         files; /* that a daemon may have open; 0: as many as it wants */
 };
 
 static void scene_new(struct scene *s)
@@ -61,21 +63,24 @@ static void live(struct scene *s, enum job job)
 {
 	struct inst_env env = { .store = s->fx.store, .act = fake_act(s->fx.machine), .changed = fx_changed, .self = &s->fx };
 	struct error err = ERROR_INIT;
+	auto_(plan_free) struct plan *plan = fx_plan(&fx_a);
+	struct plan_request request = test_request("{\"name\": \"a\"}");
 	uint64_t op = 0;
 	int r;
 
+	if (s->files && setrlimit(RLIMIT_NOFILE, &(struct rlimit){ s->files, s->files }) < 0)
+		abort();
 	cut_now = &s->shared->cut;
 	r = inst_manager_new(&s->fx.m, &env, &err);
 	if (r == 0) {
-		s->shared->ready = true;
-		if (job == JOB_CREATE)
-			r = fx_try_create(&s->fx, &fx_a, &op, &err);
+			if (job == JOB_CREATE)
+			r = inst_create(s->fx.m, &op, &request, plan, "uuid-of-a", &err);
 		else if (job == JOB_DELETE)
 			r = inst_delete(s->fx.m, &op, "a", &err);
 		s->shared->accepted = r == 0 ? op : 0;
 	}
 	if (r == 0) /* after a failure of the store velad tries again in five seconds; this one is stopped before */
-		wait_all(&s->fx, s->shared->cut.how == CUT_ERROR ? 500 : 100000);
+		wait_all(&s->fx, s->shared->cut.how >= CUT_ERROR ? 500 : 100000);
 	if (s->fx.m)
 		fx_close(&s->fx);
 	_exit(r == 0 ? 0 : 1);
@@ -122,6 +127,7 @@ static void reboot_host(struct scene *s)
 static void begin(struct scene *s, enum job job)
 {
 	scene_new(s);
+	s->files = 0;
 	if (job == JOB_CREATE)
 		return;
 	fx_open(&s->fx);
@@ -238,15 +244,61 @@ static void disk_fails(void **state)
 	}
 }
 
-int main(void)
+/* Memory is short once, at allocation k: of every MEMORY_STEP-th k, all with MEMORY_STEP=1. */
+static void memory_fails(void **state)
+{
+	const char *text = getenv("MEMORY_STEP");
+	unsigned step = text ? (unsigned)atoi(text) : 97;
+
+	(void)state;
+	if (CUT_HAS_SANITIZER)
+		skip();
+	for (int job = JOB_CREATE; job < JOB_RECOVER; job++) {
+		unsigned k = 1, n = 0;
+		bool fired = true;
+
+		for (; fired; k += step, n++) {
+			struct scene s;
+
+			begin(&s, (enum job)job);
+			(void)run(&s, (enum job)job, &(struct cut){ .how = CUT_MEMORY, .at = k });
+			fired = s.shared->cut.fired;
+			expect_good_end(&s, (enum job)job, s.shared->accepted, fired);
+			scene_done(&s);
+		}
+		assert_true(n > 5);
+	}
+}
+
+/* So few files may be open that the store cannot be; and then a few more. */
+static void files_run_out(void **state)
+{
+	(void)state;
+	for (rlim_t n = 3; n < 24; n++) {
+		struct scene s;
+
+		begin(&s, JOB_CREATE);
+		s.files = n;
+		(void)run(&s, JOB_CREATE, &(struct cut){ .how = CUT_COUNT });
+		expect_good_end(&s, JOB_CREATE, s.shared->accepted, true);
+		scene_done(&s);
+	}
+}
+
+/* test_cut [TEST] */
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(killed),
 		cmocka_unit_test(power_goes),
 		cmocka_unit_test(again_during_recovery),
 		cmocka_unit_test(disk_fails),
+		cmocka_unit_test(memory_fails),
+		cmocka_unit_test(files_run_out),
 	};
 
 	log_init((enum log_level)0); /* failures are what is tested here */
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

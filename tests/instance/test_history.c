@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Random histories: daemons that live one after the other on one machine and one store, clients that create and delete,
+ * calls that fail, guests that end by themselves, devices that are pulled, switches that forget their settings; and each
+ * daemon may be killed at a call or at a write, or lose its power. What must hold is checked at each daemon's start and
+ * at the end of all.
+ *
+ * HISTORY_SEEDS=n runs that many (a hundred thousand in a night), HISTORY_FIRST=n begins there. A history that fails is
+ * made as short as it can be and printed with its seed. */
+#include "instance/cut.h"
+#include "instance/fixture.h"
+
+#define LIVES   4
+#define ACTIONS 8
+
+enum action_kind { CREATE, DELETE, WAIT, FAIL, FAIL_ON, WORK_AGAIN, POWER_OFF, FORGET, PULL, PLUG, KINDS };
+enum life_end { CLEAN, CRASH_AT_CALL, KILLED_AT_WRITE, POWER_LOST, ENDS };
+
+struct action {
+	enum action_kind kind;
+	unsigned         x;
+	bool             out; /* left out, while a shorter history is looked for */
+};
+
+struct life {
+	struct action action[ACTIONS];
+	enum life_end end;
+	unsigned      at;
+	bool          out;
+};
+
+struct history {
+	uint32_t    seed;
+	struct life life[LIVES];
+};
+
+/* What a daemon's process leaves to the test. */
+struct shared {
+	struct cut cut;
+	char       wrong[256]; /* what did not hold; "" nothing */
+	uint64_t   accepted[ACTIONS];
+	size_t     naccepted;
+};
+
+struct scene {
+	struct fx      fx;
+	struct shared *shared;
+	struct fake   *fresh; /* the machine as it was at first */
+};
+
+static const struct fx_want *const wants[] = { &fx_a, &fx_b, &fx_c };
+
+static uint32_t draw(uint32_t *x, uint32_t below)
+{
+	*x ^= *x << 13;
+	*x ^= *x >> 17;
+	*x ^= *x << 5;
+	return (*x >> 3) % below;
+}
+
+static void history_make(struct history *h, uint32_t seed)
+{
+	uint32_t x = seed * 2654435761u | 1;
+
+	*h = (struct history){ .seed = seed };
+	for (size_t l = 0; l < LIVES; l++) {
+		struct life *life = &h->life[l];
+
+		life->end = (enum life_end)draw(&x, ENDS);
+		life->at = 1 + draw(&x, life->end == CRASH_AT_CALL ? 50 : 250);
+		for (size_t i = 0; i < ACTIONS; i++) {
+			unsigned kind = draw(&x, 2 * KINDS);
+
+			life->action[i] = (struct action){ (enum action_kind)(kind < KINDS ? kind : kind % 3), draw(&x, 60), false };
+		}
+	}
+}
+
+static void history_print(const struct history *h)
+{
+	static const char *const kinds[] = { "create", "delete", "wait", "fail at call", "fail from call", "work again",
+					     "guest powers off", "port forgets", "pull", "plug" };
+	static const char *const ends[] = { "stops", "dies at call", "killed at write", "power lost at write" };
+
+	print_error("history of seed %u:\n", h->seed);
+	for (size_t l = 0; l < LIVES; l++) {
+		if (h->life[l].out)
+			continue;
+		for (size_t i = 0; i < ACTIONS; i++)
+			if (!h->life[l].action[i].out)
+				print_error("  %s %u\n", kinds[h->life[l].action[i].kind], h->life[l].action[i].x);
+		print_error("  the daemon %s %u\n", ends[h->life[l].end], h->life[l].end == CLEAN ? 0 : h->life[l].at);
+	}
+}
+
+/* ---- what must hold --------------------------------------------------------------------------------------- */
+
+static void wrong(struct scene *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void wrong(struct scene *s, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (s->shared->wrong[0])
+		return; /* the first is told */
+	va_start(ap, fmt);
+	(void)vsnprintf(s->shared->wrong, sizeof(s->shared->wrong), fmt, ap);
+	va_end(ap);
+}
+
+static void wait_all(struct scene *s)
+{
+	for (uint64_t id = 1;; id++) {
+		for (unsigned i = 0;; i++) {
+			struct error err = ERROR_INIT;
+			json_object *o = NULL;
+			bool ended;
+
+			if (inst_op_json(s->fx.m, &o, id, &err) < 0)
+				return;
+			ended = fx_string(o, "finished") != NULL;
+			json_object_put(o);
+			if (ended)
+				break;
+			if (i > 100000) {
+				wrong(s, "operation %llu does not end", (unsigned long long)id);
+				return;
+			}
+			fx_nap();
+		}
+	}
+}
+
+static const struct plan_taken *holder(const struct plan_taken *taken, size_t n, struct bdf fn)
+{
+	for (size_t i = 0; i < n; i++)
+		if (bdf_eq(taken[i].bdf, fn))
+			return &taken[i];
+	return NULL;
+}
+
+/* A function that nobody holds is as it was; a guest runs only where its instance says so. */
+static void check_now(struct scene *s)
+{
+	struct fake *m = s->fx.machine;
+	struct plan_taken *taken = NULL;
+	struct error err = ERROR_INIT;
+	struct arena arena = { 0 };
+	char text[BDF_TEXT_MAX], state[32];
+	size_t n = 0;
+
+	if (inst_taken(s->fx.m, &taken, &n, &arena, &err) < 0)
+		wrong(s, "%s", err.text);
+	for (size_t i = 0; i < m->nfns; i++) {
+		const struct fake_fn *now = &m->fn[i], *was = &s->fresh->fn[i];
+
+		if (!now->there || holder(taken, n, now->bdf) || now->pf >= 0)
+			continue;
+		if (strcmp(now->d.driver, was->d.driver) != 0 || strcmp(now->d.override, was->d.override) != 0)
+			wrong(s, "nobody holds %s, and it has driver \"%s\", override \"%s\"", bdf_text(text, now->bdf), now->d.driver,
+			      now->d.override);
+	}
+	for (size_t i = 0; i < FAKE_DOMAINS; i++)
+		if (m->domain[i].state == ACT_DOMAIN_RUNNING && !fx_state(&s->fx, state, m->domain[i].name)[0])
+			wrong(s, "guest %s runs, and there is no such instance", m->domain[i].name);
+	if (m->violations)
+		wrong(s, "a function was taken from a running guest");
+	arena_done(&arena);
+}
+
+/* ---- a daemon's life -------------------------------------------------------------------------------------- */
+
+static void accept(struct scene *s, int r, const uint64_t *op)
+{
+	if (r == 0 && s->shared->naccepted < ACTIONS)
+		s->shared->accepted[s->shared->naccepted++] = *op;
+}
+
+/* What a guest has is not pulled: that is the kernel's fight. What is plugged in is new: it has the host's driver. */
+static void plug(struct scene *s, bool in)
+{
+	struct fake *m = s->fx.machine;
+	struct fake_fn *fn = &m->fn[2];
+
+	(void)pthread_mutex_lock(&m->lock);
+	if (fake_in_use(m, fn->bdf))
+		m->violations--; /* the test only asked */
+	else if (!in)
+		fn->there = false;
+	else if (!fn->there)
+		*fn = s->fresh->fn[2];
+	(void)pthread_mutex_unlock(&m->lock);
+}
+
+static void power_off(struct scene *s, const char *name)
+{
+	struct fake *m = s->fx.machine;
+	struct fake_domain *d;
+	bool was = false;
+
+	(void)pthread_mutex_lock(&m->lock);
+	d = fake_domain_find(m, name);
+	if (d && d->state == ACT_DOMAIN_RUNNING) {
+		d->state = ACT_DOMAIN_SHUTOFF;
+		fake_ats(m, d->xml, false);
+		was = true;
+	}
+	(void)pthread_mutex_unlock(&m->lock);
+	if (was)
+		inst_domain_changed(s->fx.m, name, ACT_DOMAIN_SHUTOFF);
+}
+
+static void act(struct scene *s, const struct action *a, bool armed)
+{
+	const struct fx_want *want = wants[a->x % ARRAY_SIZE(wants)];
+	struct fake *m = s->fx.machine;
+	struct error err = ERROR_INIT;
+	uint64_t op = 0;
+
+	switch (a->kind) {
+	case CREATE:
+		accept(s, fx_try_create(&s->fx, want, &op, &err), &op);
+		break;
+	case DELETE:
+		accept(s, inst_delete(s->fx.m, &op, want->name, &err), &op);
+		break;
+	case WAIT:
+		wait_all(s);
+		break;
+	case FAIL:
+	case FAIL_ON:
+		if (!armed)
+			fake_arm(m, FAKE_FAIL, (enum fake_when)(a->x % FAKE_WHEN_MAX_), 1 + a->x, a->kind == FAIL_ON);
+		break;
+	case WORK_AGAIN:
+		if (!armed)
+			fake_disarm(m);
+		break;
+	case POWER_OFF:
+		power_off(s, want->name);
+		break;
+	case FORGET:
+		fake_port_is(m, 0, 0x1d);
+		inst_machine_changed(s->fx.m);
+		break;
+	case PULL:
+	case PLUG:
+		plug(s, a->kind == PLUG);
+		break;
+	case KINDS:
+		break;
+	}
+}
+
+static void live(struct scene *s, const struct life *life)
+{
+	struct inst_env env = { .store = s->fx.store, .act = fake_act(s->fx.machine), .changed = fx_changed, .self = &s->fx };
+	bool armed = life->end == CRASH_AT_CALL;
+	struct error err = ERROR_INIT;
+
+	if (armed)
+		fake_arm(s->fx.machine, FAKE_CRASHES, (enum fake_when)(life->at % FAKE_WHEN_MAX_), life->at, false);
+	cut_now = &s->shared->cut;
+	if (inst_manager_new(&s->fx.m, &env, &err) < 0) {
+		wrong(s, "the store cannot be opened: %s", err.text);
+		_exit(0);
+	}
+	wait_all(s);
+	check_now(s);
+	for (size_t i = 0; i < ACTIONS; i++)
+		if (!life->action[i].out)
+			act(s, &life->action[i], armed);
+	if (!armed)
+		fake_disarm(s->fx.machine);
+	wait_all(s);
+	fx_close(&s->fx);
+	_exit(0);
+}
+
+/* What the host is after its power came back: firmware and kernel have set it up anew, libvirt's definitions stayed. */
+static void reboot_host(struct scene *s)
+{
+	struct fake *m = s->fx.machine;
+	struct fake_domain domain[FAKE_DOMAINS];
+
+	memcpy(domain, m->domain, sizeof(domain));
+	for (size_t i = 0; i < FAKE_DOMAINS; i++)
+		if (domain[i].name[0])
+			domain[i].state = ACT_DOMAIN_SHUTOFF;
+	memcpy(m, s->fresh, sizeof(*m));
+	memcpy(m->domain, domain, sizeof(domain));
+	fake_reset_lock(m);
+}
+
+static void run_life(struct scene *s, const struct life *life)
+{
+	static const enum cut_how how[ENDS] = { CUT_COUNT, CUT_COUNT, CUT_KILL, CUT_POWER };
+	bool killed;
+	int status;
+	pid_t pid;
+
+	(void)snprintf(s->shared->cut.dir, sizeof(s->shared->cut.dir), "%s", s->fx.dir);
+	s->shared->cut.how = how[life->end];
+	s->shared->cut.at = how[life->end] == CUT_COUNT ? 0 : life->at;
+	s->shared->cut.seed = life->at & 1 ? life->at : 0;
+	s->shared->cut.calls = 0;
+	s->shared->naccepted = 0;
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		live(s, life);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	fake_reset_lock(s->fx.machine);
+	fake_disarm(s->fx.machine);
+	killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+	if (killed && life->end == POWER_LOST)
+		reboot_host(s);
+	if (!killed && !(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == FAKE_CRASH)))
+		wrong(s, "the daemon ended with status 0x%x", (unsigned)status);
+}
+
+static void expect_accepted(struct scene *s)
+{
+	for (size_t i = 0; i < s->shared->naccepted; i++) {
+		struct error err = ERROR_INIT;
+		json_object *o = NULL;
+
+		if (inst_op_json(s->fx.m, &o, s->shared->accepted[i], &err) < 0)
+			wrong(s, "accepted operation: %s", err.text);
+		json_object_put(o);
+	}
+}
+
+/* A daemon that meets no fault: it is told to delete all, and then all is as it was. */
+static void expect_end(struct scene *s)
+{
+	autofree char *was = fake_text(s->fresh), *now = NULL;
+	char state[32];
+
+	plug(s, true);
+	fx_open(&s->fx);
+	wait_all(s);
+	expect_accepted(s);
+	check_now(s);
+	for (size_t i = 0; i < ARRAY_SIZE(wants); i++) {
+		if (!fx_state(&s->fx, state, wants[i]->name)[0])
+			continue;
+		if (!fx_wait(&s->fx, fx_delete(&s->fx, wants[i]->name)))
+			wrong(s, "instance %s cannot be deleted", wants[i]->name);
+	}
+	fx_close(&s->fx);
+	now = fake_text(s->fx.machine);
+	if (strcmp(was, now) != 0) {
+		size_t at = strspn(now, ""), line = 0;
+
+		while (was[at] && was[at] == now[at]) {
+			line = now[at] == '\n' ? at + 1 : line;
+			at++;
+		}
+		wrong(s, "in the end the machine has \"%.*s\"", (int)strcspn(now + line, "\n"), now + line);
+	}
+}
+
+/* True if all held. */
+static bool run_history(const struct history *h, bool tell)
+{
+	struct scene s = { .fresh = fake_new() };
+	bool good;
+
+	fx_new(&s.fx);
+	s.shared = mmap(NULL, sizeof(*s.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_true(s.shared != MAP_FAILED);
+	for (size_t l = 0; l < LIVES && !s.shared->wrong[0]; l++)
+		if (!h->life[l].out)
+			run_life(&s, &h->life[l]);
+	if (!s.shared->wrong[0])
+		expect_end(&s);
+	good = !s.shared->wrong[0];
+	if (!good && tell)
+		print_error("%s\n", s.shared->wrong);
+	(void)munmap(s.shared, sizeof(*s.shared));
+	fake_free(s.fresh);
+	fx_done(&s.fx);
+	return good;
+}
+
+/* Leaves out one thing after the other as long as it still fails. Threads make some failures rare: three tries each. */
+static bool still_fails(const struct history *h)
+{
+	for (int i = 0; i < 3; i++)
+		if (!run_history(h, false))
+			return true;
+	return false;
+}
+
+static void shorten(struct history *h)
+{
+	for (size_t l = 0; l < LIVES; l++) {
+		h->life[l].out = true;
+		if (still_fails(h))
+			continue;
+		h->life[l].out = false;
+		for (size_t i = 0; i < ACTIONS; i++) {
+			h->life[l].action[i].out = true;
+			h->life[l].action[i].out = still_fails(h);
+		}
+	}
+}
+
+static unsigned number(const char *name, unsigned otherwise)
+{
+	const char *text = getenv(name);
+
+	return text ? (unsigned)strtoul(text, NULL, 10) : otherwise;
+}
+
+static void histories(void **state)
+{
+	unsigned first = number("HISTORY_FIRST", 1), n = number("HISTORY_SEEDS", 300);
+
+	(void)state;
+	for (unsigned seed = first; seed < first + n; seed++) {
+		struct history h;
+
+		history_make(&h, seed);
+		if (run_history(&h, true))
+			continue;
+		shorten(&h);
+		history_print(&h);
+		(void)run_history(&h, true);
+		fail_msg("seed %u", seed);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(histories) };
+
+	log_init((enum log_level)0); /* failures are what is tested here */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
