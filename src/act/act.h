@@ -55,6 +55,8 @@ enum act_word {
 	ACT_WORD_MAX_,
 };
 
+enum act_want { ACT_LOOK, ACT_ON, ACT_OFF };
+
 struct act_ops {
 	int (*vfio_loaded)(void *self, bool *ret, struct error *err);
 	int (*vfio_load)(void *self, struct error *err);
@@ -77,6 +79,9 @@ struct act_ops {
 	int (*reset)(void *self, struct bdf fn, const struct bdf *mine, size_t n, struct error *err);
 	/* Runs the operator's program with the function's BDF. -ETIMEDOUT, -EIO. */
 	int (*scrub)(void *self, struct bdf fn, const char *program, unsigned seconds, struct error *err);
+	/* Whether a partition of Fabric Manager is active, once it is as wanted. -ENODEV: there is no such partition, or no
+	 * Fabric Manager; -EBUSY: another one that is active has GPUs of it; -EIO, -ETIMEDOUT. */
+	int (*partition)(void *self, bool *ret, unsigned id, enum act_want want, struct error *err);
 	int (*domain)(void *self, enum act_domain *ret, const char *name, struct error *err);
 	int (*domain_start)(void *self, const char *name, const char *xml, struct error *err); /* define, create */
 	int (*domain_stop)(void *self, const char *name, struct error *err); /* destroy, undefine; absent is fine */
@@ -91,9 +96,9 @@ struct act_machine; /* opaque */
 
 /* root is borrowed and must outlive it; libvirt is connected to on first use, and again after a loss. helper: the socket of
  * velad-helper, which then changes what is to be changed, and opens for root what this process may not read; NULL: this
- * process does it itself. */
+ * process does it itself. fmpm: Fabric Manager's tool, borrowed; "" none. */
 int act_machine_new(struct act_machine **ret, struct host_root *root, const char *libvirt_uri, const char *helper,
-		    struct error *err);
+		    const char *fmpm, struct error *err);
 struct act_machine *act_machine_free(struct act_machine *m);
 AUTO_DEFINE(struct act_machine *, act_machine_free);
 struct act act_machine_act(struct act_machine *m);

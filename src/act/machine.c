@@ -9,6 +9,7 @@
 
 #include "act/kmod.h"
 #include "act/libvirt.h"
+#include "act/partition.h"
 #include "act/pci.h"
 #include "act/remote.h"
 #include "base/error.h"
@@ -113,6 +114,24 @@ static int scrub(void *self, struct bdf fn, const char *program, unsigned second
 	return act_scrub(&((struct act_machine *)self)->pci, fn, program, seconds, err);
 }
 
+/* Fabric Manager listens to root only, so that looking is the helper's, too. */
+static int partition(void *self, bool *ret, unsigned id, enum act_want want, struct error *err)
+{
+	struct act_machine *m = self;
+	struct wire_call c = wire_call(WIRE_PARTITION, (struct bdf){ 0 });
+	struct wire_answer a;
+	int r;
+
+	if (!m->remote)
+		return act_partition(m->pci.root, m->pci.fmpm, ret, id, want, err);
+	c.number = (uint16_t)id;
+	c.set = (uint16_t)want;
+	r = id > UINT16_MAX ? error_set(err, -ENODEV, "Fabric Manager has no partition %u", id) : act_remote_call(m->remote, &a, &c, err);
+	if (r == 0)
+		*ret = a.word;
+	return r;
+}
+
 static int domain(void *self, enum act_domain *ret, const char *name, struct error *err)
 {
 	return act_virt_domain(((struct act_machine *)self)->virt, ret, name, err);
@@ -140,13 +159,14 @@ static const struct act_ops machine_ops = {
 	.alive = alive,
 	.reset = reset,
 	.scrub = scrub,
+	.partition = partition,
 	.domain = domain,
 	.domain_start = domain_start,
 	.domain_stop = domain_stop,
 };
 
 int act_machine_new(struct act_machine **ret, struct host_root *root, const char *libvirt_uri, const char *helper,
-		    struct error *err)
+		    const char *fmpm, struct error *err)
 {
 	auto_(act_machine_free) struct act_machine *m = calloc(1, sizeof(*m));
 	int r;
@@ -156,7 +176,7 @@ int act_machine_new(struct act_machine **ret, struct host_root *root, const char
 	m->words = act_words_new();
 	if (!m->words)
 		return error_set(err, -ENOMEM, "no memory for the machine");
-	m->pci = (struct act_pci){ .root = root, .deadline_ms = ACT_PCI_DEADLINE_MS, .words = m->words };
+	m->pci = (struct act_pci){ .root = root, .deadline_ms = ACT_PCI_DEADLINE_MS, .words = m->words, .fmpm = fmpm };
 	r = helper ? act_remote_new(&m->remote, helper, err) : 0;
 	if (r == 0)
 		r = act_virt_new(&m->virt, libvirt_uri, err);

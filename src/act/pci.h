@@ -20,6 +20,7 @@ struct act_pci {
 	struct host_root *root; /* borrowed */
 	unsigned          deadline_ms;
 	struct act_words *words; /* borrowed; NULL: each look finds them anew */
+	const char       *fmpm;  /* Fabric Manager's tool, borrowed, for act/partition; "" or NULL none */
 };
 
 /* -ENODEV: there is no such function. What the kernel refuses is -EIO, or -EBUSY when it says so;

@@ -16,6 +16,7 @@ _Static_assert(sizeof(struct wire_call) == 164 && sizeof(struct wire_answer) == 
 static const char *const verbs[WIRE_VERB_MAX_] = {
 	[WIRE_OPEN] = "open",         [WIRE_VFIO_LOAD] = "vfio-load", [WIRE_VF_COUNT] = "vf-count",
 	[WIRE_DRIVER] = "driver",     [WIRE_WORD] = "word",           [WIRE_POWER] = "power",
+	[WIRE_PARTITION] = "partition",
 };
 static const char *const files[WIRE_FILE_MAX_] = { [WIRE_CONFIG] = "config", [WIRE_VPD] = "vpd" };
 
@@ -119,6 +120,13 @@ static const char *take_power(struct wire_call *ret, const struct wire_call *c)
 	return c->power.d3cold >= -1 && c->power.d3cold <= 1 ? NULL : "d3cold_allowed takes 0 and 1";
 }
 
+static const char *take_partition(struct wire_call *ret, const struct wire_call *c)
+{
+	ret->number = c->number;
+	ret->set = c->set;
+	return c->set <= ACT_OFF ? NULL : "a partition can be looked at, activated and deactivated";
+}
+
 static const struct {
 	take_fn take;
 	bool    has_function;
@@ -126,6 +134,7 @@ static const struct {
 	[WIRE_OPEN] = { take_open, true },         [WIRE_VFIO_LOAD] = { take_nothing, false },
 	[WIRE_VF_COUNT] = { take_vf_count, true }, [WIRE_DRIVER] = { take_driver, true },
 	[WIRE_WORD] = { take_word, true },         [WIRE_POWER] = { take_power, true },
+	[WIRE_PARTITION] = { take_partition, false },
 };
 
 int wire_call_read(struct wire_call *ret, const void *bytes, size_t len, struct error *err)

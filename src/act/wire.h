@@ -22,6 +22,7 @@ enum wire_verb {
 	WIRE_DRIVER,     /* driver */
 	WIRE_WORD,       /* number of enum act_word, set, clear */
 	WIRE_POWER,      /* power */
+	WIRE_PARTITION,  /* number: Fabric Manager's, set: of enum act_want; the answer's word: active */
 	WIRE_VERB_MAX_,
 };
 
@@ -44,7 +45,7 @@ struct wire_call {
 struct wire_answer {
 	uint32_t         version;
 	int32_t          code; /* 0, or a negative errno */
-	uint16_t         word; /* of WIRE_WORD */
+	uint16_t         word; /* of WIRE_WORD, WIRE_PARTITION */
 	struct act_power power; /* of WIRE_POWER */
 	char             text[508]; /* of an error */
 	uint8_t          zero[1];

@@ -215,6 +215,7 @@ static int (*const rules[WIRE_VERB_MAX_])(const struct judge *j, const struct wi
 	[WIRE_OPEN] = NULL,                   /* any function's facts are what velad is for; reading only */
 	[WIRE_VFIO_LOAD] = NULL,              /* one module, by name */
 	[WIRE_VF_COUNT] = judge_vf_count, [WIRE_DRIVER] = judge_driver, [WIRE_WORD] = judge_word, [WIRE_POWER] = judge_power,
+	[WIRE_PARTITION] = NULL,              /* Fabric Manager refuses what overlaps */
 };
 
 int judge_call(const struct judge *j, const struct wire_call *c, struct error *err)

@@ -162,6 +162,7 @@ static int run(const struct options *o, struct error *err)
 	if (r == 0)
 		r = host_root_open(&root, o->root, err);
 	pci.root = root;
+	pci.fmpm = s.judge.kinds.fmpm;
 	if (r == 0)
 		r = signals(&signal_fd, err);
 	if (r == 0)

@@ -17,6 +17,7 @@
 #include <sys/time.h>
 
 #include "act/kmod.h"
+#include "act/partition.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -81,10 +82,21 @@ static int do_power(const struct act_pci *p, struct wire_answer *a, int *fd, con
 	return r;
 }
 
+static int do_partition(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+{
+	bool active = false;
+	int r = act_partition(p->root, p->fmpm ? p->fmpm : "", &active, c->number, (enum act_want)c->set, err);
+
+	(void)fd;
+	a->word = active;
+	return r;
+}
+
 static int (*const verbs[WIRE_VERB_MAX_])(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c,
 					   struct error *err) = {
 	[WIRE_OPEN] = do_open,     [WIRE_VFIO_LOAD] = do_vfio_load, [WIRE_VF_COUNT] = do_vf_count,
 	[WIRE_DRIVER] = do_driver, [WIRE_WORD] = do_word,           [WIRE_POWER] = do_power,
+	[WIRE_PARTITION] = do_partition,
 };
 
 /* What changed, and what was refused, is in the journal; who only reads is not. */
@@ -96,7 +108,7 @@ static void note(const struct wire_call *c, int r, const struct error *err)
 		(void)bdf_text(name, wire_call_fn(c));
 	if (r < 0)
 		log_write(r == -EPERM ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "%s %s: %s", wire_verb_text((enum wire_verb)c->verb), name, err->text);
-	else if (c->verb != WIRE_OPEN)
+	else if (c->verb != WIRE_OPEN && !(c->verb == WIRE_PARTITION && c->set == ACT_LOOK))
 		log_info("%s %s: done", wire_verb_text((enum wire_verb)c->verb), name);
 }
 

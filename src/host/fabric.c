@@ -18,8 +18,6 @@
 
 static int broken(struct inventory *inv, const char *what)
 {
-	inv->system.fabric.partitions_known = false;
-	inv->system.fabric.npartitions = 0;
 	return host_finding_add(inv, "fabric.answer-broken", BDF_NONE,
 				"the partition list of Fabric Manager cannot be used: %s", what);
 }
@@ -61,17 +59,28 @@ static int is_there(struct host_root *root, const char *path)
 	return r == 0 || r == -ENXIO || r == -EFBIG ? 1 : r == -ENOENT ? 0 : -1;
 }
 
+static int read_settings(struct inventory *inv, struct host_root *root)
+{
+	char *text = NULL, *line;
+	int r;
+
+	inv->system.fabric = (struct host_fabric){ .mode = -1, .command_socket = "", .socket = "", .command_socket_there = -1 };
+	r = host_read_all(root, &text, &inv->arena, CONFIG);
+	if (r < 0)
+		return r == -ENOMEM ? r : 0;
+	inv->system.fabric.configured = true;
+	while ((line = strsep(&text, "\n")))
+		read_setting(inv, line);
+	return 0;
+}
+
 static int read_config(struct inventory *inv, struct host_root *root)
 {
 	struct host_fabric *f = &inv->system.fabric;
-	char *text = NULL, *line;
-	int r = host_read_all(root, &text, &inv->arena, CONFIG);
+	int r = read_settings(inv, root);
 
-	if (r < 0)
-		return r == -ENOMEM ? r : 0;
-	f->configured = true;
-	while ((line = strsep(&text, "\n")))
-		read_setting(inv, line);
+	if (r < 0 || !f->configured)
+		return r;
 	f->command_socket_there = is_there(root, f->command_socket);
 	if (f->mode < 0)
 		return host_finding_add(inv, "fabric.mode-unknown", BDF_NONE,
@@ -88,18 +97,29 @@ static int read_config(struct inventory *inv, struct host_root *root)
 
 /* ---- the partitions ------------------------------------------------------------------------------ */
 
+/* verb: "-l"; or with the number of a partition "-a", "-d". */
+static int run(char **ret, const char *tool, const char *socket, const char *verb, const char *number, unsigned timeout_ms)
+{
+	char by_socket[] = "--unix-domain-socket";
+	char *argv[6] = { NULL };
+	size_t n = 0;
+
+	argv[n++] = (char *)(uintptr_t)tool; /* execve(2) does not write to them, its prototype only cannot say so */
+	argv[n++] = (char *)(uintptr_t)verb;
+	if (number)
+		argv[n++] = (char *)(uintptr_t)number;
+	if (*socket) {
+		argv[n++] = by_socket;
+		argv[n++] = (char *)(uintptr_t)socket;
+	}
+	return child_output(ret, argv, ANSWER_MAX, timeout_ms);
+}
+
 void fmpm_ask(struct answers *a, const char *tool, const char *socket)
 {
-	char list[] = "-l", by_socket[] = "--unix-domain-socket";
-	char *argv[5] = { NULL, list };
 	autofree char *text = NULL;
 
-	argv[0] = (char *)(uintptr_t)tool; /* execve(2) does not write to them, its prototype only cannot say so */
-	if (*socket) {
-		argv[2] = by_socket;
-		argv[3] = (char *)(uintptr_t)socket;
-	}
-	if (child_output(&text, argv, ANSWER_MAX, ANSWER_MS) == 0)
+	if (run(&text, tool, socket, "-l", NULL, ANSWER_MS) == 0)
 		answer_put(a, text, "answers/fmpm/partitions");
 }
 
@@ -141,7 +161,7 @@ static bool get_gpu(struct host_fabric_gpu *ret, json_object *o)
 }
 
 /* NULL, or what is wrong with it. */
-static const char *get_partition(struct inventory *inv, struct host_partition *ret, json_object *o)
+static const char *get_partition(struct arena *arena, struct host_partition *ret, json_object *o)
 {
 	json_object *gpus = get_array(o, "gpuInfo");
 	unsigned active = 0, count = 0;
@@ -152,7 +172,7 @@ static const char *get_partition(struct inventory *inv, struct host_partition *r
 	ret->ngpus = json_object_array_length(gpus);
 	if (!get_uint(&count, o, "numGpus", MODULE_MAX) || count != ret->ngpus)
 		return "numGpus is not the number of GPUs listed";
-	ret->gpu = arena_array(&inv->arena, ret->ngpus ? ret->ngpus : 1, sizeof(*ret->gpu));
+	ret->gpu = arena_array(arena, ret->ngpus ? ret->ngpus : 1, sizeof(*ret->gpu));
 	if (!ret->gpu)
 		return "no memory";
 	for (size_t i = 0; i < ret->ngpus; i++) {
@@ -189,57 +209,97 @@ static bool consistent(const struct host_fabric *f)
 	return true;
 }
 
-static int take_partitions(struct inventory *inv, json_object *doc)
+/* NULL, or what is wrong with it; then there are none. */
+static const char *take_partitions(struct host_fabric *f, struct arena *arena, json_object *doc)
 {
-	struct host_fabric *f = &inv->system.fabric;
 	json_object *list = get_array(doc, "partitionInfo");
 	size_t n = list ? json_object_array_length(list) : 0;
-	const char *wrong;
+	const char *wrong = list ? NULL : "there is no partitionInfo in it";
 
-	if (!list)
-		return broken(inv, "there is no partitionInfo in it");
-	f->partition = arena_array(&inv->arena, n ? n : 1, sizeof(*f->partition));
+	f->partition = arena_array(arena, n ? n : 1, sizeof(*f->partition));
 	if (!f->partition)
-		return -ENOMEM;
-	for (size_t i = 0; i < n; i++) {
-		wrong = get_partition(inv, &f->partition[i], json_object_array_get_idx(list, i));
+		return "no memory";
+	for (size_t i = 0; i < n && !wrong; i++) {
+		wrong = get_partition(arena, &f->partition[i], json_object_array_get_idx(list, i));
 		for (size_t k = 0; k < i && !wrong; k++)
 			if (f->partition[k].id == f->partition[i].id)
 				wrong = "a partitionId stands twice";
-		if (wrong)
-			return broken(inv, wrong);
 	}
-	f->npartitions = n;
-	f->partitions_known = true;
-	return consistent(f) ? 0 : broken(inv, "its module ids contradict each other");
+	f->npartitions = wrong ? 0 : n;
+	if (!wrong && !consistent(f))
+		wrong = "its module ids contradict each other";
+	if (wrong)
+		f->npartitions = 0;
+	f->partitions_known = !wrong;
+	return wrong;
+}
+
+static const char *parse(struct host_fabric *f, struct arena *arena, const char *text)
+{
+	auto_(json_object_put) json_object *doc = NULL;
+	struct error err = ERROR_INIT;
+
+	if (json_parse(&doc, text, strlen(text), ANSWER_MAX, &err) < 0)
+		return arena_strdup(arena, err.text);
+	return take_partitions(f, arena, doc);
 }
 
 static int read_partitions(struct inventory *inv, struct answers *answers)
 {
-	auto_(json_object_put) json_object *doc = NULL;
-	struct error err = ERROR_INIT;
+	const char *wrong;
 	char *text = NULL;
 	int r = answer_read(answers, &text, &inv->arena, "answers/fmpm/partitions");
 
 	if (r < 0)
 		return r == -ENOMEM ? r : 0;
-	if (json_parse(&doc, text, strlen(text), ANSWER_MAX, &err) < 0)
-		return broken(inv, err.text);
-	return take_partitions(inv, doc);
+	wrong = parse(&inv->system.fabric, &inv->arena, text);
+	return wrong ? broken(inv, wrong) : 0;
 }
 
 int host_fabric_read(struct inventory *inv, struct host_root *root, struct answers *answers, const char *fmpm)
 {
 	struct host_fabric *f = &inv->system.fabric;
-	int r;
+	int r = read_config(inv, root);
 
-	*f = (struct host_fabric){ .mode = -1, .command_socket = "", .socket = "", .command_socket_there = -1 };
-	r = read_config(inv, root);
 	if (r < 0)
 		return r;
 	if (answers->text && f->mode > 0 && *fmpm)
 		fmpm_ask(answers, fmpm, f->command_socket);
 	return read_partitions(inv, answers);
+}
+
+static int failed(int r, const char *fmpm, const char *verb, const char *number, struct error *err)
+{
+	const char *why = r == -EREMOTEIO ? "it failed; run it by hand to see why" : r == -ETIMEDOUT ? "it did not end in time" : strerror(-r);
+
+	return error_set(err, r == -ETIMEDOUT ? r : -EIO, "%s %s%s%s: %s", fmpm, verb, number ? " " : "", number ? number : "", why);
+}
+
+int host_fabric_do(struct host_fabric *ret, struct arena *arena, struct host_root *root, const char *fmpm, const char *verb,
+		   const char *number, unsigned timeout_ms, struct error *err)
+{
+	struct inventory scratch = { .arena = *arena };
+	struct host_fabric *f = &scratch.system.fabric;
+	autofree char *text = NULL;
+	const char *wrong = NULL;
+	int r = read_settings(&scratch, root);
+
+	if (r == 0 && !f->configured)
+		r = error_set(err, -ENODEV, "there is no Fabric Manager here: no /" CONFIG);
+	else if (r < 0)
+		r = error_set(err, r, "no memory for Fabric Manager's configuration");
+	if (r == 0) {
+		r = run(&text, fmpm, f->command_socket, verb, number, timeout_ms);
+		r = r < 0 ? failed(r, fmpm, verb, number, err) : 0;
+	}
+	if (r == 0 && ret)
+		wrong = parse(f, &scratch.arena, text);
+	if (wrong)
+		r = error_set(err, -EIO, "%s %s: the answer cannot be used: %s", fmpm, verb, wrong);
+	*arena = scratch.arena;
+	if (r == 0 && ret)
+		*ret = *f;
+	return r;
 }
 
 int host_fabric_module(const struct host_fabric *f, struct bdf gpu)

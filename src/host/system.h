@@ -138,5 +138,10 @@ struct host_system {
 	struct host_fabric   fabric;
 };
 
+struct host_root;
+/* Runs fmpm with "-l", and ret is what it lists, in the arena; or with "-a" or "-d" and the number of a partition, and ret is
+ * NULL. It is told the socket that Fabric Manager's configuration names. -ENODEV: there is none; -ETIMEDOUT; -EIO. */
+int host_fabric_do(struct host_fabric *ret, struct arena *arena, struct host_root *root, const char *fmpm, const char *verb,
+		   const char *number, unsigned timeout_ms, struct error *err);
 /* The module id of a GPU, from the partitions; -1 unknown. */
 int host_fabric_module(const struct host_fabric *f, struct bdf gpu);

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -284,6 +285,27 @@ static int scrub(void *self, struct bdf fn, const char *program, unsigned second
 	return call(self, &(struct call){ .verb = &verb, .bdf = fn, .program = program, .seconds = seconds }, err);
 }
 
+static int do_partition(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->partition(act->self, &c->yes, c->number, (enum act_want)c->set, err);
+}
+
+/* Each run of fmpm has a limit of its own, too (act/partition). */
+static int partition(void *self, bool *ret, unsigned id, enum act_want want, struct error *err)
+{
+	static const struct verb verb = MACHINE(partition, reset_ms);
+	char number[12];
+	struct call c = { .verb = &verb, .name = number, .number = (uint16_t)id, .set = (uint16_t)want };
+	int r = id > UINT16_MAX ? error_set(err, -ENODEV, "Fabric Manager has no partition %u", id) : 0;
+
+	(void)snprintf(number, sizeof(number), "%u", id);
+	if (r == 0)
+		r = call(self, &c, err);
+	if (r == 0)
+		*ret = c.yes;
+	return r;
+}
+
 static int do_domain(const struct act *act, struct call *c, struct error *err)
 {
 	return act->ops->domain(act->self, &c->domain, c->name, err);
@@ -338,11 +360,12 @@ struct act guard_act(struct guard_self *self)
 		.alive = alive,
 		.reset = reset,
 		.scrub = scrub,
+		.partition = partition,
 		.domain = domain,
 		.domain_start = domain_start,
 		.domain_stop = domain_stop,
 	};
 
-	static_assert(sizeof(ops) == 14 * sizeof(ops.driver), "a verb of act_ops is not in here");
+	static_assert(sizeof(ops) == 15 * sizeof(ops.driver), "a verb of act_ops is not in here");
 	return (struct act){ .ops = &ops, .self = self };
 }

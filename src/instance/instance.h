@@ -45,7 +45,7 @@ struct inst_deadlines {
 	unsigned look_ms;   /* reading, and writing a register */
 	unsigned bind_ms;   /* a driver, a module */
 	unsigned vfs_ms;    /* making and removing VFs */
-	unsigned reset_ms;  /* a function, until it is back */
+	unsigned reset_ms;  /* a function, until it is back; a partition of NVSwitches */
 	unsigned domain_ms; /* asking libvirt */
 	unsigned start_ms;  /* a guest, whose memory is taken and pinned meanwhile */
 	unsigned stop_ms;

@@ -207,5 +207,6 @@ const struct step_kind *const step_kinds[PLAN_STEP_MAX_] = {
 	[PLAN_STEP_DEVCTL]   = &step_devctl,
 	[PLAN_STEP_DEVCTL2]  = &step_devctl2,
 	[PLAN_STEP_ACS]      = &step_acs,
+	[PLAN_STEP_PARTITION] = &step_partition,
 	[PLAN_STEP_DOMAIN]   = &step_domain,
 };

@@ -34,3 +34,5 @@ int steps_gone(const struct steps *s, const struct rows_step *step);
 
 /* src/instance/words.c */
 extern const struct step_kind step_acs, step_devctl, step_devctl2, step_power;
+/* src/instance/partition.c */
+extern const struct step_kind step_partition;

@@ -134,6 +134,10 @@ static void add_bundle(struct json_out *o, const struct plan *p)
 	add_gpus(&b, p);
 	add_vfs(&b, p);
 	add_rest(&b, p);
+	if (p->partitioned)
+		json_add_uint(&b, "partition", p->partition);
+	else
+		json_add(&b, "partition", NULL);
 	json_add_string(&b, "worst_path", p->nvfs && p->ngpus ? topo_class_text(p->worst_path) : NULL);
 	json_add_string(&b, "gpu_path", p->ngpus > 1 ? topo_class_text(p->gpu_path) : NULL);
 	json_add_out(o, "bundle", &b);

@@ -21,6 +21,7 @@ static const char *const step_names[PLAN_STEP_MAX_] = {
 	[PLAN_STEP_DEVCTL] = "devctl",
 	[PLAN_STEP_DEVCTL2] = "devctl2",
 	[PLAN_STEP_ACS] = "acs",
+	[PLAN_STEP_PARTITION] = "partition",
 	[PLAN_STEP_DOMAIN] = "domain",
 };
 
@@ -36,7 +37,7 @@ int plan_step_parse(const char *text)
 
 bool plan_step_of_function(enum plan_step_kind k)
 {
-	return k != PLAN_STEP_VFIO && k != PLAN_STEP_DOMAIN;
+	return k != PLAN_STEP_VFIO && k != PLAN_STEP_PARTITION && k != PLAN_STEP_DOMAIN;
 }
 
 struct plan *plan_free(struct plan *p)
@@ -172,11 +173,24 @@ static int take_companions(struct place *p)
 	return plan->companion ? 0 : -ENOMEM;
 }
 
+static void take_partition(struct place *p)
+{
+	const struct plan_partition *of;
+	uint64_t set = 0;
+
+	for (uint32_t g = 0; g < p->best.ngpus; g++)
+		set |= UINT64_C(1) << p->best.gpu[g];
+	of = plan_partition_of(&p->partitions, set);
+	p->plan->partitioned = of && of->id >= 0;
+	p->plan->partition = p->plan->partitioned ? (unsigned)of->id : 0;
+}
+
 static int take(struct place *p)
 {
 	struct plan *plan = p->plan;
 	int r;
 
+	take_partition(p);
 	for (uint32_t g = 0; g < p->best.ngpus; g++) {
 		const struct host_function *fn = topo_at(p->in->topo, p->gpu[p->best.gpu[g]].node)->fn;
 
@@ -279,7 +293,7 @@ static int make_steps(struct place *p)
 	const char *name = *p->in->request->name ? p->in->request->name : "(unnamed)";
 	int r = 0;
 
-	plan->step = arena_array(&plan->arena, 2 + PLACE_NICS_MAX + plan->ngpus + plan->ncompanions + plan->nvfs + plan->nextras +
+	plan->step = arena_array(&plan->arena, 3 + PLACE_NICS_MAX + plan->ngpus + plan->ncompanions + plan->nvfs + plan->nextras +
 					       p->nsettings + (p->acs ? p->acs->nwrites : 0), sizeof(*plan->step));
 	if (!plan->step)
 		return -ENOMEM;
@@ -299,6 +313,8 @@ static int make_steps(struct place *p)
 		r = add_settings(p, false);
 	if (r == 0)
 		r = add_acs(p);
+	if (r == 0 && plan->partitioned)
+		r = add_step(plan, PLAN_STEP_PARTITION, BDF_NONE, arena_printf(&plan->arena, "%u", plan->partition), "inactive", "active");
 	if (r == 0)
 		r = add_step(plan, PLAN_STEP_DOMAIN, BDF_NONE, name, "absent", "running");
 	return r;

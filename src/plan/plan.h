@@ -120,6 +120,7 @@ enum plan_step_kind {
 	PLAN_STEP_DEVCTL,   /* "devctl":   device control of a function, "0x2810" -> "0x5810"; target the function */
 	PLAN_STEP_DEVCTL2,  /* "devctl2":  its second word, "0x0000" -> "0x1000" */
 	PLAN_STEP_ACS,      /* "acs":      ACS control of a port, "0x1d" -> "0x5d"; target the port */
+	PLAN_STEP_PARTITION, /* "partition": of NVSwitches, inactive -> active; target Fabric Manager's number of it */
 	PLAN_STEP_DOMAIN,   /* "domain":   libvirt domain, absent -> running; target its name */
 	PLAN_STEP_MAX_,
 };
@@ -130,7 +131,7 @@ bool        plan_step_of_function(enum plan_step_kind k); /* its target is a BDF
 
 struct plan_step {
 	enum plan_step_kind kind;
-	struct bdf          bdf;    /* BDF_NONE for vfio and domain */
+	struct bdf          bdf;    /* BDF_NONE for vfio, partition and domain */
 	const char         *target; /* text of bdf, or the name */
 	const char         *from, *to; /* "(none)" for no driver */
 };
@@ -171,6 +172,8 @@ struct plan {
 	size_t                 ncompanions;
 	struct plan_extra      extra[PLAN_EXTRAS_MAX]; /* ascending */
 	size_t                 nextras;
+	bool                   partitioned; /* the GPUs are a partition of this host's Fabric Manager, with this number */
+	unsigned               partition;
 	uint64_t               hugepages; /* page size of the cells' memory, bytes; 0: plain memory */
 	struct plan_cell      *cell; /* by host node, ascending */
 	size_t                 ncells;

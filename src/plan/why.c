@@ -309,4 +309,7 @@ void place_losses(struct place *p)
 	if (p->partitions.mode == PLAN_FABRIC_WHOLE && c->ngpus && !req->exclusive)
 		add_note(p, "fabric.whole", "an exclusive guest, or FABRIC_MODE 1 (shared NVSwitch)",
 			 "the NVSwitches are shared out to nobody: there is no NVLink in this guest");
+	if (p->partitions.mode == PLAN_FABRIC_SHARED && c->ngpus && !p->plan->partitioned)
+		add_note(p, "partition.not-here", "it activated (fmpm -a) where Fabric Manager runs, before the guest starts",
+			 "the partition of these GPUs is from the board's table: Fabric Manager is not on this host, and velad cannot activate it");
 }

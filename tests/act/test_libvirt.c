@@ -26,7 +26,7 @@ static void machine_init(struct machine *t, const char *uri)
 	struct error err = ERROR_INIT;
 
 	fx_init(&t->fx);
-	assert_int_equal(act_machine_new(&t->m, t->fx.root, uri, NULL, &err), 0);
+	assert_int_equal(act_machine_new(&t->m, t->fx.root, uri, NULL, "", &err), 0);
 	t->act = act_machine_act(t->m);
 }
 

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/sbuf.h"
 
+#define FAKE_PARTITIONS 4 /* of NVSwitches; 0 has a GPU in common with each of the others */
 #define FAKE_FNS     32
 #define FAKE_DOMAINS 8
 #define FAKE_CRASH   77 /* exit status of a process that "crashed" */
@@ -74,6 +75,7 @@ struct fake {
 	struct fake_port   port[FAKE_PORTS];
 	struct fake_domain domain[FAKE_DOMAINS];
 	bool               vfio, no_ats; /* no_ats: no function gets it */
+	bool               partition[FAKE_PARTITIONS]; /* active */
 	unsigned           calls, violations;
 	bool               lose_after_read; /* the next port whose ACS control is read loses Direct Translated P2P then */
 	enum fake_fault    fault;
@@ -438,6 +440,26 @@ static inline int fake_power(void *self, struct act_power *ret, struct bdf bdf, 
 	return fake_leave(f, r);
 }
 
+static inline int fake_partition(void *self, bool *ret, unsigned id, enum act_want want, struct error *err)
+{
+	struct fake *f = fake_enter(self, "partition");
+	bool changes = id < FAKE_PARTITIONS && want != ACT_LOOK && f->partition[id] != (want == ACT_ON);
+	int r = fake_point(f, changes ? FAKE_BEFORE : f->when, err);
+
+	if (r == 0 && id >= FAKE_PARTITIONS)
+		r = error_set(err, -ENODEV, "there is no such partition");
+	for (unsigned i = 0; r == 0 && changes && want == ACT_ON && i < FAKE_PARTITIONS; i++)
+		if (f->partition[i] && (i == 0 || id == 0))
+			r = error_set(err, -EBUSY, "partition %u is active", i);
+	if (r == 0 && changes) {
+		f->partition[id] = want == ACT_ON;
+		r = fake_point(f, f->when == FAKE_AFTER ? FAKE_AFTER : FAKE_HALF, err);
+	}
+	if (r == 0)
+		*ret = f->partition[id];
+	return fake_leave(f, r);
+}
+
 /* ---- between two tenants ---------------------------------------------------------------------------- */
 
 static inline int fake_alive(void *self, struct act_alive *ret, struct bdf bdf, struct error *err)
@@ -617,6 +639,7 @@ static inline struct act fake_act(struct fake *f)
 		.alive = fake_alive,
 		.reset = fake_reset_fn,
 		.scrub = fake_scrub,
+		.partition = fake_partition,
 		.domain = fake_domain,
 		.domain_start = fake_domain_start,
 		.domain_stop = fake_domain_stop,
@@ -700,6 +723,8 @@ static inline char *fake_text(struct fake *f)
 	for (size_t i = 0; i < FAKE_PORTS; i++)
 		sbuf_addf(&b, "%s acs %02x %s,%d\n", bdf_text(text, f->port[i].bdf), f->port[i].w.now[ACT_ACS],
 			  f->port[i].w.power.control, f->port[i].w.power.d3cold);
+	for (unsigned i = 0; i < FAKE_PARTITIONS; i++)
+		sbuf_addf(&b, "partition %u %d\n", i, f->partition[i]);
 	for (size_t i = 0; i < FAKE_DOMAINS; i++)
 		if (f->domain[i].name[0])
 			sbuf_addf(&b, "domain %s %d\n", f->domain[i].name, (int)f->domain[i].state);

@@ -31,11 +31,12 @@ struct fx_want {
 	const char *pf;              /* NULL: no VFs */
 	unsigned    first, nvfs;     /* VF indexes on it */
 	const char *gdr;             /* NULL: off */
+	const char *partition;       /* NULL none */
 	bool        blocking;        /* does not mind Translation Blocking at FAKE_PORT_TB */
 };
 
 /* a and b share a PF and the ports above it, and nothing else; c has the GPU of a. */
-static const struct fx_want fx_a = { "a", "0000:19:00.0", "0000:19:00.1", "0000:1a:00.0", 0, 2 };
+static const struct fx_want fx_a = { "a", "0000:19:00.0", "0000:19:00.1", "0000:1a:00.0", 0, 2, .partition = "1" };
 static const struct fx_want fx_b = { "b", "0000:3b:00.0", NULL, "0000:1a:00.0", 2, 1 };
 static const struct fx_want fx_c = { "c", "0000:19:00.0", NULL, NULL, 0, 0 };
 
@@ -84,6 +85,8 @@ static inline void fx_steps(struct plan *p, const struct fx_want *w)
 		fx_step(p, PLAN_STEP_ACS, FAKE_PORT, "0x1d", "0x5d");
 		fx_step(p, PLAN_STEP_ACS, FAKE_PORT_TB, "0x1f", w->blocking ? "0x5f" : "0x5d");
 	}
+	if (w->partition)
+		fx_step(p, PLAN_STEP_PARTITION, w->partition, "inactive", "active");
 	fx_step(p, PLAN_STEP_DOMAIN, w->name, "absent", "running");
 }
 

@@ -524,9 +524,41 @@ static void power_of_vfio(void **state)
 	bench_done(&b);
 }
 
+/* Active while the guest has it; what is active already is somebody else's. */
+static void partition(void **state)
+{
+	struct bench b;
+
+	(void)state;
+	bench_new(&b);
+	bench_add(&b, PLAN_STEP_PARTITION, "2", "inactive", "active");
+	bench_add(&b, PLAN_STEP_DOMAIN, "a", "absent", "running");
+	apply_all(&b);
+	assert_true(b.fx.machine->partition[2]);
+	assert_string_equal(stored(&b, "SELECT value FROM original WHERE kind = 'partition' AND target = '2'"), "inactive");
+	revert_all(&b);
+	fx_expect_machine(&b.fx, b.before);
+	assert_string_equal(stored(&b, "SELECT value FROM original WHERE kind = 'partition'"), "(no row)");
+	bench_done(&b);
+
+	bench_new(&b);
+	b.fx.machine->partition[2] = true;
+	bench_add(&b, PLAN_STEP_PARTITION, "2", "inactive", "active");
+	refused(&b, -ESTALE, "step partition 2: somebody activated it");
+	assert_true(b.fx.machine->partition[2]); /* and it stays so */
+	bench_done(&b);
+
+	bench_new(&b);
+	b.fx.machine->partition[3] = true;
+	bench_add(&b, PLAN_STEP_PARTITION, "0", "inactive", "active");
+	refused(&b, -EBUSY, "step partition 0: partition 3 is active");
+	bench_done(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(partition),
 		cmocka_unit_test(whole_way),
 		cmocka_unit_test(already_so),
 		cmocka_unit_test(foreign_vfs),
