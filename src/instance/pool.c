@@ -215,6 +215,7 @@ static void *thread_main(void *arg)
 		(void)pthread_mutex_lock(&t->m->lock);
 		t->m->pool.retry = 0;
 		(void)pthread_mutex_unlock(&t->m->lock);
+		store_tidy(t->m->store);
 	}
 	return NULL;
 }

@@ -20,6 +20,8 @@ struct store_tx {
 	bool          ends; /* an operation */
 };
 
+#define TIDY_PAGES 1000 /* as SQLite's own automatic checkpoint */
+
 struct store {
 	sqlite3        *db;   /* owned */
 	char           *path; /* owned */
@@ -28,6 +30,7 @@ struct store {
 	atomic_ullong   commits;
 	void          (*ended)(void *self); /* NULL: nobody listens */
 	void           *self;
+	atomic_int      pages; /* in the WAL */
 };
 
 /* device and its primary key: a function belongs to at most one instance, whatever the code above does.
@@ -229,6 +232,27 @@ void store_ends(struct store_tx *tx)
 	tx->ends = true;
 }
 
+/* Instead of the automatic checkpoint, which would come in whatever thread commits: the loop's, too. */
+static int count_pages(void *self, sqlite3 *db, const char *name, int pages)
+{
+	struct store *s = self;
+
+	(void)db;
+	(void)name;
+	s->pages = pages;
+	return SQLITE_OK;
+}
+
+void store_tidy(struct store *s)
+{
+	if (s->pages < TIDY_PAGES)
+		return;
+	(void)pthread_mutex_lock(&s->lock);
+	if (sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL) == SQLITE_OK)
+		s->pages = 0; /* else the next time: a full disk, say */
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
 uint64_t store_commits(const struct store *s)
 {
 	return s->commits;
@@ -275,6 +299,7 @@ static int configure(struct store *s, struct error *err)
 		{ "PRAGMA synchronous = FULL", "" },
 		{ "PRAGMA foreign_keys = ON", "" },
 		{ "PRAGMA trusted_schema = OFF", "" },
+		{ "PRAGMA temp_store = MEMORY", "" }, /* no file besides the two (velad/sandbox.c) */
 		{ "PRAGMA quick_check(1)", "ok" },
 	};
 	char answer[128];
@@ -361,6 +386,7 @@ int store_open(struct store **ret, const char *path, struct error *err)
 		r = check_version(s, err);
 	if (r < 0)
 		return r;
+	(void)sqlite3_wal_hook(s->db, count_pages, s);
 	*ret = steal(s);
 	return 0;
 }
