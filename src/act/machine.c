@@ -106,7 +106,14 @@ static int alive(void *self, struct act_alive *ret, struct bdf fn, struct error 
 
 static int reset(void *self, struct bdf fn, const struct bdf *mine, size_t n, struct error *err)
 {
-	return act_pci_reset(&((struct act_machine *)self)->pci, fn, mine, n, err);
+	struct act_machine *m = self;
+	struct wire_call c = wire_call(WIRE_RESET, fn);
+	int r;
+
+	if (!m->remote)
+		return act_pci_reset(&m->pci, fn, mine, n, err);
+	r = act_pci_reset_may(&m->pci, fn, mine, n, err);
+	return r < 0 ? r : act_remote_call(m->remote, NULL, &c, err);
 }
 
 static int scrub(void *self, struct bdf fn, const char *program, unsigned seconds, struct error *err)

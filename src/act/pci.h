@@ -44,6 +44,8 @@ int act_pci_power(const struct act_pci *p, struct act_power *ret, struct bdf fn,
 
 /* src/act/reset.c: as in act_ops. */
 int act_pci_alive(const struct act_pci *p, struct act_alive *ret, struct bdf fn, struct error *err);
+/* Its first half: would it be done? As act_ops.reset, and changes nothing. */
+int act_pci_reset_may(const struct act_pci *p, struct bdf fn, const struct bdf *mine, size_t n, struct error *err);
 int act_pci_reset(const struct act_pci *p, struct bdf fn, const struct bdf *mine, size_t n, struct error *err);
 int act_scrub(const struct act_pci *p, struct bdf fn, const char *program, unsigned seconds, struct error *err);
 

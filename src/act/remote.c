@@ -140,17 +140,23 @@ int act_remote_call(struct act_remote *r, struct wire_answer *ret, const struct 
 	return ask(r, &on, ret ? ret : &answer, &fd, c, err);
 }
 
-/* ".../0000:17:00.0/config" */
+/* ".../0000:17:00.0/config", or a socket's name */
 static bool call_of(struct wire_call *ret, const char *path)
 {
+	int socket = wire_file_find(path);
 	const char *name = strrchr(path, '/'), *dir = name;
 	char text[BDF_TEXT_MAX];
 	struct bdf fn;
 	int file = name ? wire_file_find(name + 1) : -1;
 
+	if (socket > WIRE_VPD) {
+		*ret = wire_call(WIRE_OPEN, (struct bdf){ 0 });
+		ret->number = (uint16_t)socket;
+		return true;
+	}
 	while (dir && dir > path && dir[-1] != '/')
 		dir--;
-	if (file < 0 || name - dir >= BDF_TEXT_MAX)
+	if (file < 0 || file > WIRE_VPD || name - dir >= BDF_TEXT_MAX)
 		return false;
 	(void)snprintf(text, sizeof(text), "%.*s", (int)(name - dir), dir);
 	if (!bdf_parse(&fn, text))

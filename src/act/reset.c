@@ -82,7 +82,7 @@ static int choose(const struct act_pci *p, enum plan_reset *ret, struct bdf *hit
 	return r;
 }
 
-int act_pci_reset(const struct act_pci *p, struct bdf fn, const struct bdf *mine, size_t n, struct error *err)
+int act_pci_reset_may(const struct act_pci *p, struct bdf fn, const struct bdf *mine, size_t n, struct error *err)
 {
 	char path[HOST_PATH_MAX], name[BDF_TEXT_MAX], other[BDF_TEXT_MAX];
 	enum plan_reset how = PLAN_RESET_NONE;
@@ -97,7 +97,7 @@ int act_pci_reset(const struct act_pci *p, struct bdf fn, const struct bdf *mine
 	switch (how) {
 	case PLAN_RESET_FUNCTION:
 	case PLAN_RESET_BUS:
-		break;
+		return 0;
 	case PLAN_RESET_HITS:
 		return error_set(err, -EBUSY, "%s cannot be reset without hitting %s, which is not of the same guest", name,
 				 bdf_text(other, hit));
@@ -108,6 +108,18 @@ int act_pci_reset(const struct act_pci *p, struct bdf fn, const struct bdf *mine
 	default:
 		return error_set(err, -ENOTTY, "the kernel knows no way to reset %s: its reset_method is empty", name);
 	}
+}
+
+int act_pci_reset(const struct act_pci *p, struct bdf fn, const struct bdf *mine, size_t n, struct error *err)
+{
+	char path[HOST_PATH_MAX], name[BDF_TEXT_MAX];
+	int r = act_pci_reset_may(p, fn, mine, n, err);
+
+	if (r == 0)
+		r = act_pci_path(p, path, fn, err);
+	if (r < 0)
+		return r;
+	(void)bdf_text(name, fn);
 	r = host_write(p->root, "1", "%s/reset", path);
 	if (r == -ENOTTY)
 		return error_set(err, -EIO, "%s did not come back from its reset; see the kernel log", name);

@@ -10,6 +10,7 @@
 #include "act/pci.h"
 #include "base/error.h"
 #include "base/strtab.h"
+#include "host/root.h"
 
 _Static_assert(sizeof(struct wire_call) == 164 && sizeof(struct wire_answer) == 528, "no padding that would go unchecked");
 
@@ -17,8 +18,12 @@ static const char *const verbs[WIRE_VERB_MAX_] = {
 	[WIRE_OPEN] = "open",         [WIRE_VFIO_LOAD] = "vfio-load", [WIRE_VF_COUNT] = "vf-count",
 	[WIRE_DRIVER] = "driver",     [WIRE_WORD] = "word",           [WIRE_POWER] = "power",
 	[WIRE_PARTITION] = "partition",
+	[WIRE_RESET] = "reset",
 };
-static const char *const files[WIRE_FILE_MAX_] = { [WIRE_CONFIG] = "config", [WIRE_VPD] = "vpd" };
+static const char *const files[WIRE_FILE_MAX_] = {
+	[WIRE_CONFIG] = "config",       [WIRE_VPD] = "vpd",         [WIRE_UEVENTS] = HOST_ASK_UEVENTS,
+	[WIRE_LINKS] = HOST_ASK_LINKS,  [WIRE_DEVLINK] = HOST_ASK_DEVLINK,
+};
 
 const char *wire_verb_text(enum wire_verb v)
 {
@@ -135,6 +140,7 @@ static const struct {
 	[WIRE_VF_COUNT] = { take_vf_count, true }, [WIRE_DRIVER] = { take_driver, true },
 	[WIRE_WORD] = { take_word, true },         [WIRE_POWER] = { take_power, true },
 	[WIRE_PARTITION] = { take_partition, false },
+	[WIRE_RESET] = { take_nothing, true },
 };
 
 int wire_call_read(struct wire_call *ret, const void *bytes, size_t len, struct error *err)
@@ -151,7 +157,7 @@ int wire_call_read(struct wire_call *ret, const void *bytes, size_t len, struct 
 	if (c.verb == WIRE_NONE || c.verb >= WIRE_VERB_MAX_)
 		return error_set(err, -EPROTO, "verb %u is none", c.verb);
 	known = (struct wire_call){ .version = c.version, .verb = c.verb };
-	if (taking[c.verb].has_function) {
+	if (taking[c.verb].has_function && !(c.verb == WIRE_OPEN && c.number > WIRE_VPD)) {
 		known.domain = c.domain;
 		known.bus = c.bus;
 		known.devfn = c.devfn;

@@ -16,19 +16,21 @@ struct error;
 
 enum wire_verb {
 	WIRE_NONE,
-	WIRE_OPEN,       /* a file of a function for reading: number of enum wire_file; the answer brings a descriptor */
+	WIRE_OPEN,       /* number of enum wire_file; the answer brings a descriptor */
 	WIRE_VFIO_LOAD,
 	WIRE_VF_COUNT,   /* number */
 	WIRE_DRIVER,     /* driver */
 	WIRE_WORD,       /* number of enum act_word, set, clear */
 	WIRE_POWER,      /* power */
 	WIRE_PARTITION,  /* number: Fabric Manager's, set: of enum act_want; the answer's word: active */
+	WIRE_RESET,
 	WIRE_VERB_MAX_,
 };
 
 /* Files of a function that only root may read, config beyond its header among them (pci_read_config(),
- * drivers/pci/pci-sysfs.c, looks at the credentials of who opened it). */
-enum wire_file { WIRE_CONFIG, WIRE_VPD, WIRE_FILE_MAX_ };
+ * drivers/pci/pci-sysfs.c, looks at the credentials of who opened it); and sockets of the host's network namespace, which
+ * velad is not in. The latter have no function. */
+enum wire_file { WIRE_CONFIG, WIRE_VPD, WIRE_UEVENTS, WIRE_LINKS, WIRE_DEVLINK, WIRE_FILE_MAX_ };
 
 /* Fields that a verb does not have are zero. */
 struct wire_call {
@@ -52,7 +54,7 @@ struct wire_answer {
 };
 
 const char *wire_verb_text(enum wire_verb v);
-const char *wire_file_text(enum wire_file f); /* its name in sysfs */
+const char *wire_file_text(enum wire_file f); /* its name in sysfs, or the socket's for host_root_ask() */
 int         wire_file_find(const char *name); /* -1 if it is none */
 
 struct wire_call wire_call(enum wire_verb verb, struct bdf fn);

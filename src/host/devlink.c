@@ -2,6 +2,7 @@
 /* Asks devlink for the firmware versions of NICs (Documentation/networking/devlink/devlink-info.rst): one request
  * per PF, not a dump, which would ask the firmware for each of hundreds of VFs too. Serial numbers are not kept.
  * The socket's time-out bounds the wait for the kernel; not a driver that hangs inside of it. */
+#include <errno.h>
 #include <linux/devlink.h>
 #include <netlink/genl/ctrl.h>
 #include <netlink/genl/genl.h>
@@ -15,13 +16,15 @@
 #include "base/bdf.h"
 #include "host/answer.h"
 #include "host/lazy.h"
+#include "host/root.h"
+#include "host/watch.h"
 
 #define MESSAGE_MAX 16384 /* one info message; mlx5 has about ten versions */
 
 #define LIBRARY "libnl-genl-3.so.200" /* it brings libnl-3 */
 
 #define FUNCTIONS(X) \
-	X(nl_socket_alloc) X(nl_socket_free) X(nl_socket_get_fd) X(nl_socket_set_msg_buf_size) \
+	X(nl_socket_alloc) X(nl_socket_free) X(nl_socket_get_fd) X(nl_socket_set_fd) X(nl_socket_set_msg_buf_size) \
 	X(nl_socket_modify_cb) X(nl_socket_disable_auto_ack) X(nl_send_auto) X(nl_recvmsgs_default) X(nlmsg_alloc) \
 	X(nlmsg_free) X(nlmsg_hdr) X(genl_connect) X(genl_ctrl_resolve) \
 	X(genlmsg_put) X(genlmsg_hdr) X(genlmsg_valid_hdr) X(genlmsg_attrdata) \
@@ -108,6 +111,23 @@ static void ask_one(const struct lib *l, struct nl_sock *s, int family, const ch
 	l->nlmsg_free(msg);
 }
 
+int host_devlink_socket(void)
+{
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_GENERIC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* libnl's own socket, or one that another process opened. */
+static int connect_socket(const struct lib *l, const struct answers *a, struct nl_sock *s)
+{
+	int fd = host_root_ask(a->root, HOST_ASK_DEVLINK);
+
+	if (fd == -ENOSYS)
+		return l->genl_connect(s);
+	return fd < 0 ? fd : l->nl_socket_set_fd(s, NETLINK_GENERIC, fd);
+}
+
 static void ask_all(const struct lib *l, struct answers *a, struct nl_sock *s, const struct bdf *nic, size_t n)
 {
 	const struct timeval wait = { .tv_sec = ANSWER_MS / 1000, .tv_usec = ANSWER_MS % 1000 * 1000 };
@@ -116,7 +136,7 @@ static void ask_all(const struct lib *l, struct answers *a, struct nl_sock *s, c
 	time_t end = time(NULL) + ANSWER_MS / 1000;
 	int family;
 
-	if (l->genl_connect(s) < 0 || setsockopt(l->nl_socket_get_fd(s), SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) < 0 ||
+	if (connect_socket(l, a, s) < 0 || setsockopt(l->nl_socket_get_fd(s), SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) < 0 ||
 	    l->nl_socket_set_msg_buf_size(s, MESSAGE_MAX) < 0)
 		return;
 	family = l->genl_ctrl_resolve(s, DEVLINK_GENL_NAME);

@@ -89,6 +89,11 @@ void host_root_set_opener(struct host_root *r, int (*fn)(void *self, const char 
 	r->opener_self = self;
 }
 
+int host_root_ask(struct host_root *r, const char *what)
+{
+	return r->opener && r->machine ? r->opener(r->opener_self, what) : -ENOSYS;
+}
+
 bool host_root_is_machine(const struct host_root *r)
 {
 	return r->machine;
@@ -145,6 +150,8 @@ static int root_open_how(struct host_root *r, const char *path, uint64_t flags, 
 	do {
 		r->syscalls++;
 		fd = (int)syscall(SYS_openat2, r->fd, path, &how, sizeof(how));
+		if (fd < 0 && errno == ENOSYS && r->machine && !(resolve & RESOLVE_NO_SYMLINKS))
+			fd = openat(r->fd, path, (int)how.flags); /* systemd's RestrictSUIDSGID=; and nothing leads out of "/" */
 	} while (fd < 0 && (errno == EINTR || (errno == EAGAIN && --tries)));
 	return fd < 0 ? -errno : fd;
 }

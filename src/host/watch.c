@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "host/change.h"
+#include "host/root.h"
 #include "host/uevent.h"
 
 /* 1,280 VFs with their interfaces are some 25,000 messages of about 2 KiB each in the socket's account. A limit,
@@ -82,16 +83,29 @@ static int open_unix(const char *path)
 	return steal_fd(&fd);
 }
 
-int host_watch_open(struct host_watch **ret, const char *path, struct error *err)
+int host_watch_socket(enum host_watch_source source)
+{
+	return source == HOST_WATCH_UEVENT ? open_netlink(NETLINK_KOBJECT_UEVENT, 1 /* the kernel's; 2 is udev's */) :
+					     open_netlink(NETLINK_ROUTE, RTMGRP_LINK);
+}
+
+static int open_source(struct host_root *root, enum host_watch_source source)
+{
+	int fd = root ? host_root_ask(root, source == HOST_WATCH_UEVENT ? HOST_ASK_UEVENTS : HOST_ASK_LINKS) : -ENOSYS;
+
+	return fd == -ENOSYS ? host_watch_socket(source) : fd;
+}
+
+int host_watch_open(struct host_watch **ret, struct host_root *root, const char *path, struct error *err)
 {
 	autoclose int links = -1;
-	autoclose int uevents = path ? open_unix(path) : open_netlink(NETLINK_KOBJECT_UEVENT, 1 /* the kernel's; 2 is udev's */);
+	autoclose int uevents = path ? open_unix(path) : open_source(root, HOST_WATCH_UEVENT);
 
 	if (uevents < 0)
 		return error_set(err, uevents, "cannot hear of changes from %s: %s", path ? path : "the kernel (uevents)",
 				 strerror(-uevents));
 	if (!path)
-		links = open_netlink(NETLINK_ROUTE, RTMGRP_LINK);
+		links = open_source(root, HOST_WATCH_LINK);
 	if (!path && links < 0)
 		return error_set(err, links, "cannot hear of changes from the kernel (network links): %s", strerror(-links));
 	*ret = host_watch_of(uevents, links);

@@ -11,6 +11,7 @@
 
 struct error;
 struct host_changes;
+struct host_root;
 struct host_watch; /* opaque */
 
 enum host_watch_source {
@@ -19,9 +20,11 @@ enum host_watch_source {
 	HOST_WATCH_FDS,
 };
 
-/* socket NULL: this machine's kernel. Else a Unix SOCK_SEQPACKET socket that gives one uevent a message, or
- * "ENOBUFS" where some are lost: a simulated kernel's. */
-int host_watch_open(struct host_watch **ret, const char *socket, struct error *err);
+/* socket NULL: this machine's kernel, asked through root's opener if it has one. Else a Unix SOCK_SEQPACKET socket that gives
+ * one uevent a message, or "ENOBUFS" where some are lost: a simulated kernel's. root may be NULL. */
+int host_watch_open(struct host_watch **ret, struct host_root *root, const char *socket, struct error *err);
+int host_watch_socket(enum host_watch_source source); /* one of the kernel's, or -errno */
+int host_devlink_socket(void);                        /* devlink.c's, for another process; or -errno */
 struct host_watch *host_watch_close(struct host_watch *w); /* NULL is fine; returns NULL */
 AUTO_DEFINE(struct host_watch *, host_watch_close);
 /* Of descriptors that are open; takes them over; -1: none. NULL: no memory. */

@@ -56,7 +56,7 @@ static int open_machine(struct feed *f, struct error *err)
 		return r;
 	if (!host_root_is_machine(f->root))
 		return error_set(err, -EINVAL, "only this machine tells of its changes: say --root /, or nothing to ask velad");
-	r = host_watch_open(&f->watch, NULL, err);
+	r = host_watch_open(&f->watch, NULL, NULL, err);
 	return r < 0 ? r : read_all(f, &f->topo, NULL, err);
 }
 

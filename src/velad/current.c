@@ -45,8 +45,12 @@ struct current {
 	struct host_changes heard;     /* and not looked at yet */
 	struct host_changes disturbed; /* heard since velad last said that it has changed the machine */
 	uint64_t            first;     /* when the first of `heard` came */
-	bool                reading;   /* the thread runs */
-	pthread_t           thread;
+	bool                reading;   /* the thread has a job, which is not settled yet */
+	bool                has_thread;
+	pthread_t           thread;    /* made at the start, when this process still may make any */
+	pthread_mutex_t     lock;      /* of the next three */
+	pthread_cond_t      turn;
+	bool                asked, ended; /* there is a job; there will be none any more */
 	struct job          job;
 	int                 done_fd;
 	struct history      history;
@@ -142,11 +146,52 @@ static int read_now(struct current *c, const struct host_changes *what, struct e
 
 static void *run(void *arg)
 {
-	struct job *j = arg;
+	struct current *c = arg;
+	struct job *j = &c->job;
 
-	j->r = look(&j->fresh, &j->whole, j->old, &j->what, j->env, &j->err);
-	(void)eventfd_write(j->done_fd, 1); /* fails only if 2^64 writes were not read */
+	(void)pthread_mutex_lock(&c->lock);
+	for (;;) {
+		while (!c->asked && !c->ended)
+			(void)pthread_cond_wait(&c->turn, &c->lock);
+		if (!c->asked)
+			break;
+		(void)pthread_mutex_unlock(&c->lock);
+		j->r = look(&j->fresh, &j->whole, j->old, &j->what, j->env, &j->err);
+		(void)eventfd_write(j->done_fd, 1); /* fails only if 2^64 writes were not read */
+		(void)pthread_mutex_lock(&c->lock);
+		c->asked = false;
+		(void)pthread_cond_broadcast(&c->turn);
+	}
+	(void)pthread_mutex_unlock(&c->lock);
 	return NULL;
+}
+
+static void await_thread(struct current *c)
+{
+	(void)pthread_mutex_lock(&c->lock);
+	while (c->asked)
+		(void)pthread_cond_wait(&c->turn, &c->lock);
+	(void)pthread_mutex_unlock(&c->lock);
+}
+
+static int start_thread(struct current *c, struct error *err)
+{
+	int r = pthread_create(&c->thread, NULL, run, c);
+
+	c->has_thread = r == 0;
+	return r ? error_set(err, -r, "cannot start the thread that reads the machine: %s", strerror(r)) : 0;
+}
+
+static void end_thread(struct current *c)
+{
+	(void)pthread_mutex_lock(&c->lock);
+	c->ended = true;
+	(void)pthread_cond_broadcast(&c->turn);
+	(void)pthread_mutex_unlock(&c->lock);
+	if (c->has_thread)
+		(void)pthread_join(c->thread, NULL);
+	(void)pthread_cond_destroy(&c->turn);
+	(void)pthread_mutex_destroy(&c->lock);
 }
 
 static void job_done(struct job *j)
@@ -165,7 +210,7 @@ static int settle(struct current *c, struct error *err)
 
 	if (!c->reading)
 		return 0;
-	(void)pthread_join(c->thread, NULL);
+	await_thread(c);
 	c->reading = false;
 	if (j->r == 0)
 		r = adopt(c, steal(j->fresh), j->whole, j->what.memory || j->what.host, err);
@@ -193,19 +238,14 @@ static void arm(struct current *c, uint64_t in)
 
 static void start(struct current *c)
 {
-	struct error err = ERROR_INIT;
-	int r;
-
 	c->first = 0;
 	c->job = (struct job){ .env = &c->env, .old = topo_ref(c->topo), .what = c->heard, .done_fd = c->done_fd };
 	c->heard = (struct host_changes){ 0 };
-	r = pthread_create(&c->thread, NULL, run, &c->job);
-	c->reading = r == 0;
-	if (c->reading)
-		return;
-	if (read_now(c, &c->job.what, &err) < 0)
-		log_err("%s", err.text);
-	job_done(&c->job);
+	c->reading = true;
+	(void)pthread_mutex_lock(&c->lock);
+	c->asked = true;
+	(void)pthread_cond_broadcast(&c->turn);
+	(void)pthread_mutex_unlock(&c->lock);
 }
 
 static int on_quiet(sd_event_source *source, uint64_t usec, void *self)
@@ -278,7 +318,7 @@ static int listen_to(struct current *c, struct error *err)
 
 	if (!c->env.uevents && !host_root_is_machine(c->env.root))
 		return 0;
-	if (host_watch_open(&c->watch, c->env.uevents, &why) < 0) {
+	if (host_watch_open(&c->watch, c->env.root, c->env.uevents, &why) < 0) {
 		if (c->env.uevents)
 			return error_set(err, why.code, "%s", why.text);
 		log_warning("%s; everything is read each time", why.text);
@@ -423,7 +463,11 @@ int current_new(struct current **ret, const struct current_env *env, struct erro
 		return error_set(err, -ENOMEM, "no memory");
 	c->env = *env;
 	c->done_fd = -1;
+	(void)pthread_mutex_init(&c->lock, NULL); /* glibc: neither fails without attributes */
+	(void)pthread_cond_init(&c->turn, NULL);
 	r = make_sources(c, err);
+	if (r == 0)
+		r = start_thread(c, err);
 	if (r == 0)
 		r = listen_to(c, err);
 	if (r == 0)
@@ -437,8 +481,7 @@ struct current *current_free(struct current *c)
 {
 	if (!c)
 		return NULL;
-	if (c->reading)
-		(void)pthread_join(c->thread, NULL);
+	end_thread(c);
 	job_done(&c->job);
 	stop_hearing(c);
 	sd_event_source_disable_unref(c->timer);

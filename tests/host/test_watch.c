@@ -189,7 +189,7 @@ static void the_kernel_here(void **state)
 	char name[64];
 
 	(void)state;
-	if (host_watch_open(&w, NULL, &err) < 0) {
+	if (host_watch_open(&w, NULL, NULL, &err) < 0) {
 		print_message("# not tested: %s\n", err.text);
 		skip();
 	}
@@ -227,7 +227,7 @@ static void other_senders_are_ignored(void **state)
 	struct pollfd seen = { .events = POLLIN };
 
 	(void)state;
-	if (fd < 0 || host_watch_open(&w, NULL, &err) < 0 ||
+	if (fd < 0 || host_watch_open(&w, NULL, NULL, &err) < 0 ||
 	    sendto(fd, text, sizeof(text), 0, (struct sockaddr *)&to, sizeof(to)) < 0) {
 		print_message("# not tested: cannot send to the kernel's group (needs root): %s\n", strerror(errno));
 		host_watch_close(w);
@@ -249,7 +249,7 @@ static void a_missing_socket_is_named(void **state)
 	struct host_watch *w = NULL;
 
 	(void)state;
-	assert_int_equal(host_watch_open(&w, "/nonexistent/uevents", &err), -ENOENT);
+	assert_int_equal(host_watch_open(&w, NULL, "/nonexistent/uevents", &err), -ENOENT);
 	assert_non_null(strstr(err.text, "/nonexistent/uevents"));
 	assert_null(w);
 }
