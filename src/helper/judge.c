@@ -211,11 +211,29 @@ static int judge_power(const struct judge *j, const struct wire_call *c, const s
 	return 0;
 }
 
+/* Not under a driver that works with it, and not what the host uses. */
+static int judge_reset(const struct judge *j, const struct wire_call *c, const struct seen *s, struct error *err)
+{
+	struct act_driver now;
+	char name[BDF_TEXT_MAX];
+	int r;
+
+	(void)c;
+	if (!is_guests(s))
+		return not_for(s, "resets", "GPUs and what goes along with them, VFs of NICs, and NVMe drives", err);
+	r = act_pci_driver(j->pci, &now, s->fn, err);
+	if (r == 0 && now.driver[0] && strcmp(now.driver, VFIO_PCI) != 0)
+		return error_set(err, -EPERM, "%s: velad-helper resets what vfio-pci has, or nobody; this is %s's", bdf_text(name, s->fn),
+				 now.driver);
+	return r;
+}
+
 static int (*const rules[WIRE_VERB_MAX_])(const struct judge *j, const struct wire_call *c, const struct seen *s, struct error *err) = {
 	[WIRE_OPEN] = NULL,                   /* any function's facts are what velad is for; reading only */
-	[WIRE_VFIO_LOAD] = NULL,              /* one module, by name */
+	[WIRE_VFIO_LOAD] = NULL,              /* it only looks */
 	[WIRE_VF_COUNT] = judge_vf_count, [WIRE_DRIVER] = judge_driver, [WIRE_WORD] = judge_word, [WIRE_POWER] = judge_power,
 	[WIRE_PARTITION] = NULL,              /* Fabric Manager refuses what overlaps */
+	[WIRE_RESET] = judge_reset,
 };
 
 int judge_call(const struct judge *j, const struct wire_call *c, struct error *err)

@@ -4,12 +4,15 @@
 #include <getopt.h>
 #include <pwd.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
@@ -18,12 +21,14 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/parse.h"
+#include "base/seccomp.h"
 #include "helper/serve.h"
 
 enum { EXIT_USAGE = 2 };
 
 static const char usage[] =
 	"usage: velad-helper [--root DIR] [--conf FILE] [--socket PATH] [--user NAME|UID] [--idle SECONDS] [--keep DIR]\n"
+	"                    [--no-seccomp]\n"
 	"\n"
 	"Changes PCI functions for an unprivileged velad; systemd starts it when it is asked. See velad-helper(8).\n"
 	"\n"
@@ -32,21 +37,23 @@ static const char usage[] =
 	"  --socket PATH  listen here when systemd hands no socket over\n"
 	"  --user NAME    who may ask, besides root (velad)\n"
 	"  --idle SECONDS end when nobody has asked for so long (30; 0: never)\n"
-	"  --keep DIR     where driver overrides that others had set are kept (RUNTIME_DIRECTORY)\n";
+	"  --keep DIR     where driver overrides that others had set are kept (RUNTIME_DIRECTORY)\n"
+	"  --no-seccomp   do not restrict system calls\n";
 
 struct options {
 	const char *root, *conf, *socket, *user, *idle, *keep;
+	bool        no_seccomp;
 };
 
 /* 0 go on, 1 done (help, version), -1 usage error, which getopt has printed. */
 static int parse_options(struct options *o, int argc, char **argv)
 {
-	enum { ROOT = 256, CONF, SOCKET, USER, IDLE, KEEP, HELP, VERSION };
+	enum { ROOT = 256, CONF, SOCKET, USER, IDLE, KEEP, NO_SECCOMP, HELP, VERSION };
 	static const struct option options[] = {
 		{ "root", required_argument, NULL, ROOT },     { "conf", required_argument, NULL, CONF },
 		{ "socket", required_argument, NULL, SOCKET }, { "user", required_argument, NULL, USER },
 		{ "idle", required_argument, NULL, IDLE },     { "keep", required_argument, NULL, KEEP },
-		{ "help", no_argument, NULL, HELP },           { "version", no_argument, NULL, VERSION },
+		{ "no-seccomp", no_argument, NULL, NO_SECCOMP }, { "help", no_argument, NULL, HELP },           { "version", no_argument, NULL, VERSION },
 		{ 0 },
 	};
 	const char **to[] = { &o->root, &o->conf, &o->socket, &o->user, &o->idle, &o->keep };
@@ -55,6 +62,8 @@ static int parse_options(struct options *o, int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c >= ROOT && c <= KEEP) {
 			*to[c - ROOT] = optarg;
+		} else if (c == NO_SECCOMP) {
+			o->no_seccomp = true;
 		} else if (c == HELP || c == VERSION) {
 			(void)fputs(c == HELP ? usage : "velad-helper " VELAD_VERSION "\n", stdout);
 			return 1;
@@ -131,7 +140,7 @@ static int load_kinds(struct host_kinds *kinds, const char *file, struct error *
 	return r;
 }
 
-static int signals(int *ret, struct error *err)
+static int make_sources(struct serve *s, struct error *err)
 {
 	sigset_t set;
 
@@ -140,8 +149,25 @@ static int signals(int *ret, struct error *err)
 	(void)sigaddset(&set, SIGINT);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	(void)signal(SIGPIPE, SIG_IGN);
-	*ret = signalfd(-1, &set, SFD_CLOEXEC);
-	return *ret < 0 ? error_set(err, -errno, "cannot watch signals: %s", strerror(errno)) : 0;
+	s->signals = signalfd(-1, &set, SFD_CLOEXEC);
+	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return s->signals < 0 || s->wake < 0 ? error_set(err, -errno, "cannot wait for signals: %s", strerror(errno)) : 0;
+}
+
+/* What is left once the socket is there, by what needs it. Modules and programs are nowhere among them. */
+static int sandbox(struct error *err)
+{
+	static const int calls[] = {
+		SYS_poll, SYS_accept4, SYS_getsockopt, SYS_setsockopt, SYS_recvfrom, SYS_sendmsg,          /* calls */
+		SYS_clone3, SYS_set_robust_list, SYS_rseq, SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_exit, SYS_exit_group, /* a thread for each */
+		SYS_mmap, SYS_munmap, SYS_mprotect, SYS_madvise, SYS_brk, SYS_mremap, SYS_futex,           /* memory */
+		SYS_openat2, SYS_openat, SYS_read, SYS_pread64, SYS_write, SYS_pwrite64, SYS_close,        /* files */
+		SYS_readlinkat, SYS_getdents64, SYS_newfstatat,
+		SYS_socket, SYS_bind, SYS_sendto,                                                          /* netlink */
+		SYS_clock_gettime, SYS_clock_nanosleep, SYS_restart_syscall,                               /* waiting */
+	};
+
+	return seccomp_allow(calls, ARRAY_SIZE(calls), true, err);
 }
 
 static int run(const struct options *o, struct error *err)
@@ -149,7 +175,6 @@ static int run(const struct options *o, struct error *err)
 	auto_(host_root_close) struct host_root *root = NULL;
 	struct act_pci pci = { .deadline_ms = ACT_PCI_DEADLINE_MS };
 	struct serve s = { .judge = { .pci = &pci, .overrides = o->keep } };
-	int listen_fd = -1, signal_fd = -1;
 	uint64_t idle;
 	int r = parse_uint(&idle, o->idle, 10, 86400);
 
@@ -164,13 +189,16 @@ static int run(const struct options *o, struct error *err)
 	pci.root = root;
 	pci.fmpm = s.judge.kinds.fmpm;
 	if (r == 0)
-		r = signals(&signal_fd, err);
+		r = make_sources(&s, err);
 	if (r == 0)
-		r = open_socket(&listen_fd, o->socket, err);
+		r = open_socket(&s.listening, o->socket, err);
 	if (r < 0)
 		return r;
-	(void)sd_notify(0, "READY=1");
-	r = serve_run(&s, listen_fd, signal_fd, err);
+	if (!o->no_seccomp)
+		r = sandbox(err);
+	if (r < 0)
+		return r;
+	r = serve_run(&s, err);
 	if (r == 0)
 		_exit(EXIT_SUCCESS); /* threads that hang in the kernel still use all of this */
 	return r;

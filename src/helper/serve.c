@@ -20,18 +20,32 @@
 #include "act/partition.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "host/watch.h"
 
 #define STACK_BYTES (512 * 1024)
 
 /* ---- verbs -------------------------------------------------------------------------------------------- */
 
+static int open_socket(int *fd, enum wire_file which, struct error *err)
+{
+	int r = which == WIRE_DEVLINK ? host_devlink_socket() : host_watch_socket(which == WIRE_UEVENTS ? HOST_WATCH_UEVENT : HOST_WATCH_LINK);
+
+	if (r < 0)
+		return error_set(err, r, "cannot open %s: %s", wire_file_text(which), strerror(-r));
+	*fd = r;
+	return 0;
+}
+
 static int do_open(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
 {
 	const char *file = wire_file_text((enum wire_file)c->number);
 	char path[HOST_PATH_MAX];
-	int r = act_pci_path(p, path, wire_call_fn(c), err);
+	int r;
 
 	(void)a;
+	if (c->number > WIRE_VPD)
+		return open_socket(fd, (enum wire_file)c->number, err);
+	r = act_pci_path(p, path, wire_call_fn(c), err);
 	if (r < 0)
 		return r;
 	r = host_open(p->root, "%s/%s", path, file);
@@ -43,10 +57,16 @@ static int do_open(const struct act_pci *p, struct wire_answer *a, int *fd, cons
 
 static int do_vfio_load(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
 {
+	bool loaded = false;
+	int r = act_vfio_loaded(p->root, &loaded, err);
+
 	(void)a;
 	(void)fd;
 	(void)c;
-	return act_vfio_load(p->root, err);
+	if (r == 0 && !loaded)
+		return error_set(err, -ENODEV, "vfio-pci is not in the kernel, and velad-helper loads no modules; "
+				 "systemctl restart modprobe@vfio_pci.service, and see its journal");
+	return r;
 }
 
 static int do_vf_count(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
@@ -92,11 +112,20 @@ static int do_partition(const struct act_pci *p, struct wire_answer *a, int *fd,
 	return r;
 }
 
+/* Whose it is besides is velad's to look at: here a bus reset that hits anybody is refused. */
+static int do_reset(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+{
+	(void)a;
+	(void)fd;
+	return act_pci_reset(p, wire_call_fn(c), NULL, 0, err);
+}
+
 static int (*const verbs[WIRE_VERB_MAX_])(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c,
 					   struct error *err) = {
 	[WIRE_OPEN] = do_open,     [WIRE_VFIO_LOAD] = do_vfio_load, [WIRE_VF_COUNT] = do_vf_count,
 	[WIRE_DRIVER] = do_driver, [WIRE_WORD] = do_word,           [WIRE_POWER] = do_power,
 	[WIRE_PARTITION] = do_partition,
+	[WIRE_RESET] = do_reset,
 };
 
 /* What changed, and what was refused, is in the journal; who only reads is not. */
@@ -140,7 +169,6 @@ struct connection {
 	const struct serve *serve;
 	int                 fd; /* owned */
 	atomic_uint        *open; /* borrowed: how many there are */
-	int                 wake; /* borrowed: told when it ends */
 };
 
 static bool answer(int to, const struct wire_answer *a, int fd)
@@ -182,7 +210,7 @@ static void *converse(void *self)
 	}
 	(void)close(c->fd);
 	atomic_fetch_sub(c->open, 1);
-	(void)eventfd_write(c->wake, 1); /* the idle time begins */
+	(void)eventfd_write(c->serve->wake, 1); /* the idle time begins */
 	free(c);
 	return NULL;
 }
@@ -228,11 +256,11 @@ static int start(const struct connection *from)
 	return r;
 }
 
-static void greet(const struct serve *s, int listen_fd, atomic_uint *open, int wake)
+static void greet(const struct serve *s, atomic_uint *open)
 {
 	const struct timeval silence = { .tv_sec = SERVE_SILENCE_SECONDS };
-	autoclose int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
-	struct connection c = { .serve = s, .fd = fd, .open = open, .wake = wake };
+	autoclose int fd = accept4(s->listening, NULL, NULL, SOCK_CLOEXEC);
+	struct connection c = { .serve = s, .fd = fd, .open = open };
 
 	if (fd < 0 || !is_allowed(s, fd))
 		return;
@@ -251,15 +279,12 @@ static void greet(const struct serve *s, int listen_fd, atomic_uint *open, int w
 	refuse(fd, -EBUSY, "velad-helper has no memory for one more call; try again");
 }
 
-int serve_run(struct serve *s, int listen_fd, int signal_fd, struct error *err)
+int serve_run(const struct serve *s, struct error *err)
 {
-	autoclose int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	static atomic_uint open; /* threads outlive this function when they hang */
-	struct pollfd on[] = { { listen_fd, POLLIN, 0 }, { signal_fd, POLLIN, 0 }, { wake, POLLIN, 0 } };
+	struct pollfd on[] = { { s->listening, POLLIN, 0 }, { s->signals, POLLIN, 0 }, { s->wake, POLLIN, 0 } };
 	eventfd_t ignored;
 
-	if (wake < 0)
-		return error_set(err, -errno, "cannot make an eventfd: %s", strerror(errno));
 	for (;;) {
 		bool idle = s->idle_seconds && atomic_load(&open) == 0;
 		int n = poll(on, ARRAY_SIZE(on), idle ? (int)s->idle_seconds * 1000 : -1);
@@ -271,8 +296,8 @@ int serve_run(struct serve *s, int listen_fd, int signal_fd, struct error *err)
 		if (n > 0 && on[1].revents)
 			return 0; /* a call that runs is cut off: its caller asks the next helper */
 		if (n > 0 && on[2].revents)
-			(void)eventfd_read(wake, &ignored);
+			(void)eventfd_read(s->wake, &ignored);
 		if (n > 0 && on[0].revents)
-			greet(s, listen_fd, &open, wake);
+			greet(s, &open);
 	}
 }

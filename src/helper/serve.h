@@ -16,9 +16,10 @@ struct serve {
 	struct judge judge;
 	uid_t        uid;          /* whose calls are answered */
 	unsigned     idle_seconds; /* without connections, before it returns; 0: never */
+	int          listening, signals, wake; /* a socket, a signalfd, an eventfd; borrowed */
 };
 
 /* What velad asks, judged and done: fills answer, and *fd where one goes with it. */
 void serve_call(const struct serve *s, struct wire_answer *answer, int *fd, const void *bytes, size_t len);
-/* Returns 0 when nobody has been there for idle_seconds, or after SIGTERM, which the caller has blocked. */
-int serve_run(struct serve *s, int listen_fd, int signal_fd, struct error *err);
+/* Returns 0 when nobody has been there for idle_seconds, or after a signal. */
+int serve_run(const struct serve *s, struct error *err);

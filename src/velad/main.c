@@ -2,23 +2,28 @@
 /* velad(8): options, signals, the loop. */
 #include <errno.h>
 #include <getopt.h>
+#include <malloc.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <systemd/sd-daemon.h>
+#include <systemd/sd-id128.h>
+#include <time.h>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "topo/topo.h"
 #include "velad/current.h"
 #include "velad/manager.h"
+#include "velad/sandbox.h"
 
 enum { EXIT_USAGE = 2 };
 
 static const char usage[] =
 	"usage: velad [--root DIR] [--uevents PATH] [--conf FILE] [--socket PATH] [--store FILE] [--libvirt URI]\n"
-	"             [--helper PATH | --no-helper] [--debug]\n"
+	"             [--helper PATH | --no-helper] [--no-seccomp] [--debug]\n"
 	"\n"
 	"The per-host daemon that starts KVM guests with GPUs and SR-IOV VFs; see velad(8).\n"
 	"\n"
@@ -30,17 +35,19 @@ static const char usage[] =
 	"  --libvirt URI  hypervisor\n"
 	"  --helper PATH  have this machine changed by velad-helper, at this socket; the default unless velad is root\n"
 	"  --no-helper    change it in this process\n"
+	"  --no-seccomp   with a helper: do not restrict system calls\n"
 	"  --debug        log more\n";
 
 /* 0 go on, 1 done (help, version), -1 usage error, which getopt has printed. */
 static int parse_options(struct manager_options *o, int argc, char **argv)
 {
-	enum { ROOT = 256, CONF, SOCKET, STORE, LIBVIRT, UEVENTS, HELPER, NO_HELPER, DEBUG, HELP, VERSION };
+	enum { ROOT = 256, CONF, SOCKET, STORE, LIBVIRT, UEVENTS, HELPER, NO_HELPER, NO_SECCOMP, DEBUG, HELP, VERSION };
 	static const struct option options[] = {
 		{ "root", required_argument, NULL, ROOT },       { "conf", required_argument, NULL, CONF },
 		{ "socket", required_argument, NULL, SOCKET },   { "store", required_argument, NULL, STORE },
 		{ "libvirt", required_argument, NULL, LIBVIRT }, { "uevents", required_argument, NULL, UEVENTS },
 		{ "helper", required_argument, NULL, HELPER },   { "no-helper", no_argument, NULL, NO_HELPER },
+		{ "no-seccomp", no_argument, NULL, NO_SECCOMP },
 		{ "debug", no_argument, NULL, DEBUG },           { "help", no_argument, NULL, HELP },
 		{ "version", no_argument, NULL, VERSION },       { 0 },
 	};
@@ -52,6 +59,8 @@ static int parse_options(struct manager_options *o, int argc, char **argv)
 			*to[c - ROOT] = optarg;
 		} else if (c == NO_HELPER) {
 			o->no_helper = true;
+		} else if (c == NO_SECCOMP) {
+			o->no_seccomp = true;
 		} else if (c == DEBUG) {
 			log_init(LOG_LEVEL_DEBUG);
 		} else if (c == HELP || c == VERSION) {
@@ -121,6 +130,60 @@ static int socket_from_systemd(int *fd, struct error *err)
 	return 0;
 }
 
+/* ---- the loop ------------------------------------------------------------------------------------------------ */
+
+/* Takes everything apart in a thread that still may, because the loop's own may not any more. */
+struct finisher {
+	struct manager *m; /* owned */
+	pthread_t       thread;
+	pthread_mutex_t turn; /* held until the loop has ended */
+};
+
+static void *finish(void *self)
+{
+	struct finisher *f = self;
+
+	(void)pthread_mutex_lock(&f->turn);
+	(void)manager_free(f->m);
+	return NULL;
+}
+
+static int loop(struct manager *m, struct error *err)
+{
+	int r;
+
+	(void)sd_notifyf(0, "READY=1\nSTATUS=%zu PCI functions", topo_count(current_topo(m->now)));
+	r = sd_event_loop(m->event);
+	(void)sd_notify(0, "STOPPING=1");
+	return r < 0 ? error_set(err, r, "the event loop failed: %s", strerror(-r)) : 0;
+}
+
+/* Takes m. From here on this thread has the loop's system calls only, the others the process's. */
+static int loop_sandboxed(struct manager *m, struct error *err)
+{
+	struct finisher f = { .m = m };
+	sd_id128_t boot;
+	int r;
+
+	(void)pthread_mutex_init(&f.turn, NULL); /* glibc: never fails without attributes */
+	(void)pthread_mutex_lock(&f.turn);
+	r = pthread_create(&f.thread, NULL, finish, &f);
+	if (r) {
+		(void)manager_free(m);
+		return error_set(err, -r, "cannot start a thread: %s", strerror(r));
+	}
+	tzset(); /* libraries read these files once, and could not do it later */
+	(void)sd_id128_get_boot(&boot);
+	r = sandbox_process(err);
+	if (r == 0)
+		r = sandbox_loop(err);
+	if (r == 0)
+		r = loop(m, err);
+	(void)pthread_mutex_unlock(&f.turn);
+	(void)pthread_join(f.thread, NULL);
+	return r;
+}
+
 static int run(struct manager_options *o, struct error *err)
 {
 	auto_(manager_free) struct manager *m = NULL;
@@ -132,10 +195,8 @@ static int run(struct manager_options *o, struct error *err)
 		r = watch_signals(m, err);
 	if (r < 0)
 		return r;
-	(void)sd_notifyf(0, "READY=1\nSTATUS=%zu PCI functions", topo_count(current_topo(m->now)));
-	r = sd_event_loop(m->event);
-	(void)sd_notify(0, "STOPPING=1");
-	return r < 0 ? error_set(err, r, "the event loop failed: %s", strerror(-r)) : 0;
+	/* without a helper, velad itself loads modules and runs programs: that is not restricted */
+	return m->has_helper && !o->no_seccomp ? loop_sandboxed(steal(m), err) : loop(m, err);
 }
 
 int main(int argc, char **argv)
@@ -144,6 +205,8 @@ int main(int argc, char **argv)
 	struct error err = ERROR_INIT;
 	int r;
 
+	/* one heap: what threads of their own would have costs memory, and system calls to grow and shrink */
+	(void)mallopt(M_ARENA_MAX, 1);
 	log_init(LOG_LEVEL_INFO);
 	r = parse_options(&o, argc, argv);
 	if (r != 0)

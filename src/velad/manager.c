@@ -132,6 +132,7 @@ static int open_machine(struct manager *m, const struct manager_options *opt, st
 {
 	const char *helper = opt->helper ? opt->helper : opt->no_helper || geteuid() == 0 ? NULL : m->conf.helper;
 
+	m->has_helper = helper;
 	return act_machine_new(&m->machine, m->root, opt->libvirt ? opt->libvirt : m->conf.libvirt_uri, helper, m->kinds.fmpm, err);
 }
 

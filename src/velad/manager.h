@@ -27,6 +27,7 @@ struct manager_options {
 	const char *uevents; /* a socket that uevents of the root come from; NULL: the kernel, for / */
 	const char *helper;  /* velad-helper's socket; NULL: conf's, or none for root */
 	bool        no_helper; /* velad does it itself */
+	bool        no_seccomp; /* with a helper: nothing is restricted */
 	int         listen_fd; /* from systemd; -1: make our own */
 };
 
@@ -48,6 +49,7 @@ struct manager {
 	int                  ended_fd;     /* likewise: an operation ended */
 	sd_event_source     *ended;        /* owned */
 	struct api_server   *server;    /* owned */
+	bool                 has_helper; /* velad-helper changes the machine */
 	bool                 watching;  /* libvirt tells us about domains */
 	unsigned             qemu;            /* its version, as libvirt counts; 0 not QEMU, or not asked yet */
 	char                 domain_type[16]; /* what libvirt can start; "" not asked yet */

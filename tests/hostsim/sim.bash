@@ -14,6 +14,7 @@ unmount() { ! mountpoint -q "$mnt" || umount "$mnt"; }
 leave() {
 	[[ ! -e $sim/fault ]] || echo clear >"$sim/fault"
 	! declare -F cleanup >/dev/null || cleanup
+	stop_helper KILL
 	unmount
 	rmdir "$mnt" && rm -rf "$dir"
 }
@@ -37,16 +38,45 @@ group() { basename "$(readlink "$sys/devices/$1/iommu_group" || echo none)"; }
 
 velad_conf() { # velad_conf [SED]: the shipped configuration, with all that is written in $dir
 	sed "s|^state_dir = .*|state_dir = $dir|; s|^console_dir = .*|console_dir = $dir|; s|^socket = .*|socket = $dir/sock|
+		s|^helper = .*|helper = $dir/helper.sock|
 		${1:-}" conf/velad.conf >"$dir/velad.conf"
 }
 ctl() { timeout 30 "$build/velactl" --conf "$dir/velad.conf" "$@"; }
 # of EXPRESSION: of the JSON on standard input, python's `d`
 of() { python3 -c 'import json, sys; d = json.load(sys.stdin); print(eval(sys.argv[1]))' "$1"; }
-velad_as=()   # a command that starts it as somebody else
-velad_args=() # more of its options
+# With HOSTSIM_HELPER=1 velad is nobody, and velad-helper does what needs root; else velad is root and needs none.
+helper=
+nobody=65534
+velad_as=() # a command that starts it as somebody else
+if [[ ${HOSTSIM_HELPER:-} ]]; then
+	velad_as=(setpriv "--reuid=$nobody" "--regid=$nobody" --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs)
+	chmod 755 "$dir"
+	chown "$nobody" "$dir"
+fi
+start_helper() { # start_helper [OPTION]...
+	rm -f "$dir/helper.sock"
+	"$build/velad-helper" --root "$mnt" --conf "$dir/velad.conf" --socket "$dir/helper.sock" --user "$nobody" --idle 0 "$@" 2>>"$dir/helper.log" &
+	helper=$!
+	for ((i = 0; i < 200; i++)); do
+		[[ -S $dir/helper.sock ]] && return
+		sleep 0.02
+	done
+	not_ok "velad-helper starts" "$(tail "$dir/helper.log")"
+	exit 1
+}
+stop_helper() { # stop_helper [SIGNAL]
+	[[ $helper ]] || return 0
+	kill "-${1:-TERM}" "$helper" 2>/dev/null
+	wait "$helper" 2>/dev/null
+	helper=
+}
 start_velad() {
 	rm -f "$dir/sock"
-	"${velad_as[@]}" "$build/velad" "${velad_args[@]}" --root "$mnt" --uevents "$dir/uevents" --conf "$dir/velad.conf" --libvirt test:///default 2>>"$dir/velad.log" &
+	if [[ ${HOSTSIM_HELPER:-} ]]; then
+		[[ $helper ]] || start_helper
+		[[ ! -e $dir/uevents ]] || chmod 666 "$dir/uevents"
+	fi
+	"${velad_as[@]}" "$build/velad" --root "$mnt" --uevents "$dir/uevents" --conf "$dir/velad.conf" --libvirt test:///default 2>>"$dir/velad.log" &
 	velad=$!
 	for ((i = 0; i < 200; i++)); do
 		[[ -S $dir/sock ]] && ctl list >/dev/null 2>&1 && return

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* velad/sandbox — which system calls are left once everything is open: a short list for the thread that clients talk to,
+ * a longer one for those that run steps, speak with libvirt and read the machine. */
+
+struct error;
+
+int sandbox_process(struct error *err); /* all threads, and those that they start */
+int sandbox_loop(struct error *err);    /* this thread besides; it starts no others */
