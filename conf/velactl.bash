@@ -20,21 +20,23 @@ _velactl()
 	esac
 	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
 		case $word in
-		topo | path | routes | acs | doctor | plan | capacity | leases | release | create | list | show | nccl-topology | delete | op | host | watch | dump | help) verb=$word; break ;;
+		topo | path | routes | acs | doctor | plan | capacity | leases | release | create | list | show | nccl-topology | delete | quarantine | op | host | watch | dump | help) verb=$word; break ;;
 		esac
 	done
 	if [[ $cur == -* ]]; then
 		[[ $verb == op ]] && verb='op wait'
 		[[ $verb == acs ]] && verb='acs plan'
+		[[ $verb == quarantine ]] && verb='quarantine release'
 		# shellcheck disable=SC2086 # two words: op wait
 		word=$(velactl help $verb 2>/dev/null | grep -oE -- '(^| )--?[a-z][a-z-]*')
 		mapfile -t COMPREPLY < <(compgen -W "$word" -- "$cur")
 		return
 	fi
 	case $verb in
-	'' | help) word='topo path routes acs doctor plan capacity leases release create list show nccl-topology delete op host watch dump help' ;;
+	'' | help) word='topo path routes acs doctor plan capacity leases release create list show nccl-topology delete quarantine op host watch dump help' ;;
 	op) word='show wait' ;;
 	acs) word='show plan apply restore' ;;
+	quarantine) word='list add release' ;;
 	release) word=$(velactl leases 2>/dev/null | awk 'NR > 1 && $1 ~ /^[0-9a-f]{16}$/ { print $1 }') ;;
 	show | nccl-topology | delete) word=$(velactl list 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
 	dump) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;

@@ -30,6 +30,8 @@ struct conf {
 	struct {
 		uint64_t look, bind, vfs, reset, domain, start, stop;
 	} deadline;                  /* [deadlines], seconds */
+	char        *scrub, *no_reset; /* [release] */
+	uint64_t     scrub_seconds;  /* [release] scrub_seconds */
 	char        *socket;         /* [daemon] socket: used when systemd hands none over, and by velactl */
 	char        *helper;         /* [daemon] helper: velad-helper's socket, unless velad is root */
 	uint64_t     vfs_per_pf;     /* [plan] vfs_per_pf */

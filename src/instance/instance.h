@@ -54,12 +54,20 @@ struct inst_deadlines {
 /* Of the guest's size, nothing is known here: these are for the largest. */
 #define INST_DEADLINES ((struct inst_deadlines){ 10000, 60000, 300000, 120000, 30000, 900000, 300000 })
 
+/* What is done to functions that come back, [release] of velad.conf. */
+struct inst_release {
+	const char *scrub; /* program; NULL none */
+	unsigned    scrub_seconds;
+	bool        unreset; /* a function that cannot be reset is given back all the same */
+};
+
 struct inst_env {
 	const char *store;  /* path of the SQLite file; its directory exists */
 	struct act  act;
 	void (*changed)(void *self); /* the machine changed: read it again. Called on a worker thread */
 	void (*ended)(void *self);   /* an operation has ended, and that is committed; likewise. NULL: nobody waits */
 	void       *self;
+	struct inst_release release;
 	struct host_root *root; /* borrowed; for counters of PCIe errors. NULL: nobody counts */
 	struct inst_deadlines deadlines; /* all zero: INST_DEADLINES */
 	unsigned    workers;      /* operations that run side by side; 0: one */
@@ -94,6 +102,14 @@ void inst_key_use(struct inst_manager *m, const struct inst_key *key);
 int inst_create(struct inst_manager *m, uint64_t *ret_op, const struct plan_request *request,
 		const struct plan *plan, const char *uuid, struct error *err);
 int inst_delete(struct inst_manager *m, uint64_t *ret_op, const char *name, struct error *err);
+
+/* Functions that must not be given, and how often each was, for the planner; in the arena. */
+int inst_quarantined(struct inst_manager *m, struct plan_sick **ret, size_t *n, struct arena *arena, struct error *err);
+int inst_wear(struct inst_manager *m, struct plan_wear **ret, size_t *n, struct arena *arena, struct error *err);
+/* By an operator. -EEXIST: it is there already. What an instance has stays with it, and is not given again. */
+int inst_quarantine_add(struct inst_manager *m, struct bdf bdf, const char *reason, struct error *err);
+/* An operation: it is verified first, and reset where an instance had it. -ENOENT: it is not there; -EBUSY: an instance has it. */
+int inst_quarantine_release(struct inst_manager *m, uint64_t *ret_op, struct bdf bdf, struct error *err);
 
 /* Devices that instances hold, for the planner; strings in the arena. */
 int inst_taken(struct inst_manager *m, struct plan_taken **ret, size_t *n, struct arena *arena,
@@ -132,6 +148,7 @@ int inst_json(struct inst_manager *m, struct json_object **ret, const char *name
 /* {"name", "xml"}: NCCL's topology file for the guest. -ENOENT: there is none without GPUs, or no such instance. */
 int inst_nccl_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err);
 int inst_list_json(struct inst_manager *m, struct json_object **ret, struct error *err);
+int inst_quarantine_json(struct inst_manager *m, struct json_object **ret, struct error *err);
 int inst_op_json(struct inst_manager *m, struct json_object **ret, uint64_t op, struct error *err);
 int inst_op_ended(struct inst_manager *m, bool *ret, uint64_t op, struct error *err); /* -ENOENT */
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "instance/gate.h"
 #include "instance/hold.h"
 #include "instance/manager.h"
 #include "instance/state.h"
@@ -64,6 +65,32 @@ int job_end(struct inst_manager *m, struct job *j, enum inst_state next, bool dr
 		log_err("%s failed: %s", op_kind_text(j->op->kind), why->text);
 	else
 		log_info("%s%s: %s is done, it is %s", what(j), j->in->name, op_kind_text(j->op->kind), inst_state_text(next));
+	return 0;
+}
+
+int job_end_alone(struct inst_manager *m, struct job *j, const struct error *why, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r;
+
+	j->op->state = why ? OP_FAILED : OP_SUCCEEDED;
+	j->op->code = why ? why->code : 0;
+	j->op->detail = why ? why->text : NULL;
+	j->op->steps = "[]";
+	j->op->finished = time(NULL);
+	if (m->env.changed)
+		m->env.changed(m->env.self);
+	r = store_begin(&tx, m->store, err);
+	if (r == 0)
+		r = op_finish(tx, j->op, err);
+	if (r == 0)
+		r = store_commit(tx, err);
+	if (r < 0)
+		return r;
+	if (why)
+		log_err("%s failed: %s", op_kind_text(j->op->kind), why->text);
+	else
+		log_info("%s of %s is done", op_kind_text(j->op->kind), j->op->instance);
 	return 0;
 }
 
@@ -171,7 +198,7 @@ void job_look_after(struct inst_manager *m, const struct job *j)
 
 	if (keep_look(m, KEEP_ALL, &err) < 0)
 		log_warning("%s", err.text); /* it is tried again on the timer */
-	if (j->op->kind == OP_CREATE && j->in->state == INST_RUNNING && domain_look(m, j->in->name, &err) < 0)
+	if (j->in && j->op->kind == OP_CREATE && j->in->state == INST_RUNNING && domain_look(m, j->in->name, &err) < 0)
 		log_warning("instance %s: cannot look at its domain after create: %s", j->in->name, err.text);
 }
 
@@ -180,4 +207,5 @@ const struct job_kind job_kinds[OP_KIND_MAX_] = {
 	[OP_DELETE] = { run_delete, INST_PLANNED, true },
 	[OP_ACS_APPLY] = { run_apply, INST_PROVISIONING, false },
 	[OP_ACS_RESTORE] = { run_restore, INST_PLANNED, true },
+	[OP_UNQUARANTINE] = { gate_run_release, INST_PLANNED, .alone = true },
 };

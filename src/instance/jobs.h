@@ -26,6 +26,7 @@ struct job_kind {
 	int (*run)(struct inst_manager *m, struct job *j, struct error *err);
 	enum inst_state enters;    /* when it begins, unless interrupted; INST_PLANNED: stays as it is */
 	bool            backwards; /* its steps are shown from the last to the first */
+	bool            alone;     /* it is of no instance: op->instance is something else, and `in` is NULL */
 };
 
 extern const struct job_kind job_kinds[OP_KIND_MAX_];
@@ -33,6 +34,8 @@ extern const struct job_kind job_kinds[OP_KIND_MAX_];
 /* why NULL: it succeeded. drop_devices: the instance holds them no more. */
 int job_end(struct inst_manager *m, struct job *j, enum inst_state next, bool drop_devices, const struct error *why,
 	    struct error *err);
+/* The same for one that is of no instance. */
+int job_end_alone(struct inst_manager *m, struct job *j, const struct error *why, struct error *err);
 /* -ECANCELED, and why, if the operation was interrupted. */
 int job_check_whole(const struct inst_manager *m, const struct job *j, struct error *why);
 /* After its end. */

@@ -136,6 +136,12 @@ struct parts {
 	size_t                n, nfindings;
 };
 
+/* What is run on functions that come back. */
+static void add_scrub(const struct inst_manager *m, struct json_out *o)
+{
+	json_add_string(o, "scrub", m->env.release.scrub ? m->env.release.scrub : "not configured");
+}
+
 static int fill_instance(struct inst_manager *m, struct json_out *o, const struct parts *p, struct error *err)
 {
 	const struct rows_instance *in = p->in;
@@ -146,6 +152,7 @@ static int fill_instance(struct inst_manager *m, struct json_out *o, const struc
 	json_add_string(o, "state", inst_state_text(in->state));
 	json_add_string(o, "error", in->error);
 	json_add_time(o, "created", in->created);
+	add_scrub(m, o);
 	r = add_plan(m, o, in, err);
 	json_add_uint(o, "operation", in->operation);
 	add_steps(o, json_steps(p->step, p->n, false));
@@ -318,7 +325,8 @@ static void add_progress(struct json_out *o, json_object *steps, enum op_kind ki
 	json_add_out(o, "progress", &p);
 }
 
-static int op_json(struct store_tx *tx, json_object **ret, const struct op *op, bool with_steps, struct arena *arena,
+/* m NULL: a summary, without steps. */
+static int op_json(const struct inst_manager *m, struct store_tx *tx, json_object **ret, const struct op *op, struct arena *arena,
 		   struct error *err)
 {
 	json_object *steps = NULL;
@@ -330,14 +338,16 @@ static int op_json(struct store_tx *tx, json_object **ret, const struct op *op, 
 	o = json_out_new();
 	json_add_uint(&o, "id", op->id);
 	json_add_string(&o, "kind", op_kind_text(op->kind));
-	json_add_string(&o, "instance", rows_is_holder(op->instance) ? NULL : op->instance);
+	json_add_string(&o, "instance", strpbrk(op->instance, " :") ? NULL : op->instance); /* a holder, or a BDF */
 	json_add_string(&o, "state", op_state_text(op->state));
 	json_add_time(&o, "created", op->created);
 	json_add_time(&o, "finished", op->finished);
 	add_error(&o, op);
 	add_progress(&o, steps, op->kind);
-	if (with_steps)
+	if (m) {
+		add_scrub(m, &o);
 		add_steps(&o, json_object_get(steps));
+	}
 	json_object_put(steps);
 	return finish(ret, &o, 0, err);
 }
@@ -379,7 +389,7 @@ static int op_list_json(struct store_tx *tx, json_object **ret, const struct op_
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		json_object *one = NULL;
 
-		r = op_json(tx, &one, &op[i], false, arena, err);
+		r = op_json(NULL, tx, &one, &op[i], arena, err);
 		json_append(&o, list, one);
 	}
 	o.failed = o.failed || !list;
@@ -418,7 +428,7 @@ int inst_op_json(struct inst_manager *m, struct json_object **ret, uint64_t op, 
 	if (r == 0)
 		r = find_op(tx, &found, op, &arena, err);
 	if (r == 0)
-		r = op_json(tx, ret, found, true, &arena, err);
+		r = op_json(m, tx, ret, found, &arena, err);
 	arena_done(&arena);
 	return r;
 }

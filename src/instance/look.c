@@ -81,7 +81,7 @@ static int list_names(struct inst_manager *m, const char ***ret, size_t *n, stru
 	auto_(store_end) struct store_tx *tx = NULL;
 	int r = store_begin(&tx, m->store, err);
 
-	return r < 0 ? r : rows_instance_names(tx, ret, n, arena, err);
+	return r < 0 ? r : rows_settled_names(tx, ret, n, arena, err);
 }
 
 /* Guests may have ended while no velad was there to see it. */

@@ -16,6 +16,7 @@ static const char *const op_kinds[OP_KIND_MAX_] = {
 	[OP_DELETE] = "delete",
 	[OP_ACS_APPLY] = "acs-apply",
 	[OP_ACS_RESTORE] = "acs-restore",
+	[OP_UNQUARANTINE] = "quarantine-release",
 };
 
 static const char *const op_states[OP_STATE_MAX_] = {
@@ -169,6 +170,17 @@ int op_acs_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err)
 {
 	return number(tx, ret, "SELECT coalesce(max(id), 0) FROM operation WHERE finished = 0 AND kind IN ('acs-apply', 'acs-restore')",
 		      err);
+}
+
+int op_check_none(struct store_tx *tx, const char *name, struct error *err)
+{
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	int r = store_query(tx, &q, "SELECT id, kind FROM operation WHERE finished = 0 AND instance = ?", ARGS(ARG_TEXT(name)), err);
+
+	if (r == 0)
+		r = store_next(q, err);
+	return r > 0 ? error_set(err, -EBUSY, "operation %lld (%s) runs on %s; wait for its end", (long long)store_int(q, 0),
+				 store_text(q, 1), name) : r;
 }
 
 int op_run(struct store_tx *tx, uint64_t id, struct error *err)

@@ -16,6 +16,9 @@ static const struct {
 	[PLAN_STEP_VF_COUNT] = { true, 0 },
 	[PLAN_STEP_POWER]    = { true, 0 },
 	[PLAN_STEP_BIND]     = { true, KIND(VFIO) | READY },
+	[PLAN_STEP_LEND]     = { true, 0 },
+	[PLAN_STEP_SCRUB]    = { true, 0 },
+	[PLAN_STEP_RESET]    = { true, READY }, /* what sleeps is not reset */
 	/* what a driver does when it lets go of a function, or takes it, comes before; and a path between functions is opened
 	 * only when none of them is the host's any more */
 	[PLAN_STEP_DEVCTL]   = { true, READY | KIND(BIND) },

@@ -56,7 +56,7 @@ static int load_job(struct inst_manager *m, struct store_tx *tx, struct job *j, 
 {
 	j->interrupted = j->op->state == OP_RUNNING || j->op->id <= m->inherited;
 	j->steps = (struct steps){ .store = m->store, .act = m->env.act, .guard = &m->guard, .targets = &m->targets,
-				  .kept = &m->keep.lock, .shown = &m->lock, .instance = j->in->name };
+				  .kept = &m->keep.lock, .shown = &m->lock, .release = &m->env.release, .instance = j->in->name };
 	return rows_steps(tx, &j->steps.step, &j->steps.n, j->in->name, &j->arena, err);
 }
 
@@ -78,6 +78,8 @@ static int mark_job(struct inst_manager *m, struct store_tx *tx, struct job *j, 
 	const struct job_kind *kind = &job_kinds[j->op->kind];
 	int r;
 
+	if (kind->alone)
+		return op_run(tx, j->op->id, err);
 	r = rows_instance_find(tx, &j->in, j->op->instance, &j->arena, err);
 	if (r == 0 && !j->in)
 		return finish_orphan(tx, j->op, err);
@@ -122,7 +124,7 @@ static int run_next(struct pool_thread *t, struct error *err)
 
 	if (r > 0)
 		pool_wake(m, POOL_QUEUE); /* there may be another for another thread; and for this one, later */
-	if (r > 0 && j.in) {
+	if (r > 0 && (j.in || job_kinds[j.op->kind].alone)) {
 		r = job_kinds[j.op->kind].run(m, &j, err);
 		if (r == 0) {
 			job_look_after(m, &j);

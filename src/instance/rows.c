@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "base/strtab.h"
+#include "instance/quarantine.h"
 #include "instance/state.h"
 #include "instance/store.h"
 #include "plan/acs.h"
@@ -148,6 +149,12 @@ int rows_instance_names(struct store_tx *tx, const char ***ret, size_t *n, struc
 	return names_of(tx, ret, n, "SELECT name FROM instance WHERE instr(name, ' ') = 0 ORDER BY name", arena, err);
 }
 
+int rows_settled_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena, struct error *err)
+{
+	return names_of(tx, ret, n, "SELECT name FROM instance WHERE instr(name, ' ') = 0 AND state IN ('running', 'degraded', 'stopped')"
+				    " ORDER BY name", arena, err);
+}
+
 int rows_all_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena, struct error *err)
 {
 	return names_of(tx, ret, n, "SELECT name FROM instance ORDER BY name", arena, err);
@@ -183,8 +190,8 @@ int rows_device_add(struct store_tx *tx, struct bdf bdf, const char *name, struc
 		return r;
 	if (r > 0)
 		return error_set(err, -EBUSY, "%s is held by instance %s", text, store_text(q, 0));
-	return store_exec(tx, "INSERT INTO device(bdf, instance) VALUES(?, ?)",
-			  ARGS(ARG_TEXT(text), ARG_TEXT(name)), err);
+	r = store_exec(tx, "INSERT INTO device(bdf, instance) VALUES(?, ?)", ARGS(ARG_TEXT(text), ARG_TEXT(name)), err);
+	return r < 0 ? r : wear_add(tx, bdf, err);
 }
 
 int rows_devices_drop(struct store_tx *tx, const char *name, struct error *err)

@@ -50,6 +50,8 @@ int rows_all_names(struct store_tx *tx, const char ***ret, size_t *n, struct are
 int rows_holder_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena, struct error *err); /* newest first */
 int rows_instance_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena,
 			struct error *err);
+/* Of instances that run, or stand still: what their domain does by itself concerns them. */
+int rows_settled_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena, struct error *err);
 int rows_instance_error(struct store_tx *tx, const char *name, const char *error, struct error *err);
 int rows_instance_operation(struct store_tx *tx, const char *name, uint64_t op, struct error *err);
 

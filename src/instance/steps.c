@@ -138,8 +138,7 @@ static int apply_bind(const struct steps *s, const struct rows_step *step, struc
 	return r < 0 ? r : s->act.ops->driver_set(s->act.self, step->bdf, &want, err);
 }
 
-static int revert_bind(const struct steps *s, const struct rows_step *step, const char *original,
-		       struct error *err)
+int steps_driver_back(const struct steps *s, const struct rows_step *step, const char *original, struct error *err)
 {
 	struct act_driver now = { 0 }, want = { 0 };
 	const char *slash = strchr(original, '/');
@@ -196,13 +195,16 @@ static int revert_domain(const struct steps *s, const struct rows_step *step, co
  * and loaded without devices it does nothing. */
 static const struct step_kind step_vfio = { probe_vfio, apply_vfio, NULL };
 static const struct step_kind step_vf_count = { probe_vf_count, apply_vf_count, revert_vf_count };
-static const struct step_kind step_bind = { probe_bind, apply_bind, revert_bind };
+static const struct step_kind step_bind = { probe_bind, apply_bind, steps_driver_back };
 static const struct step_kind step_domain = { probe_domain, apply_domain, revert_domain };
 
 const struct step_kind *const step_kinds[PLAN_STEP_MAX_] = {
 	[PLAN_STEP_VFIO]     = &step_vfio,
 	[PLAN_STEP_VF_COUNT] = &step_vf_count,
 	[PLAN_STEP_BIND]     = &step_bind,
+	[PLAN_STEP_LEND]     = &step_lend,
+	[PLAN_STEP_SCRUB]    = &step_scrub,
+	[PLAN_STEP_RESET]    = &step_reset,
 	[PLAN_STEP_POWER]    = &step_power,
 	[PLAN_STEP_DEVCTL]   = &step_devctl,
 	[PLAN_STEP_DEVCTL2]  = &step_devctl2,

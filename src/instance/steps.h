@@ -13,6 +13,8 @@
 #include "base/error.h"
 
 struct guard;
+struct gate;
+struct inst_release;
 struct rows_step;
 struct store;
 struct targets;
@@ -32,6 +34,8 @@ struct steps {
 	const atomic_bool *cancel;  /* NULL: cannot be */
 	struct steps_note *note;    /* of the step, while it is applied */
 	bool              undo;     /* reverting is the undoing of this operation, and not what it is for */
+	const struct inst_release *release;
+	const struct gate *gate;    /* of the step, by the walk */
 	const char       *instance;
 	const char       *xml;      /* of the domain step; NULL if only reverting */
 	struct rows_step *step;     /* in the plan's order; their states are kept up to date */

@@ -32,6 +32,11 @@ extern const struct step_kind *const step_kinds[PLAN_STEP_MAX_];
 /* Says that a function is gone from the host, and returns 0. */
 int steps_gone(const struct steps *s, const struct rows_step *step);
 
+/* Driver and override of a function as they were: "driver/override". */
+int steps_driver_back(const struct steps *s, const struct rows_step *step, const char *original, struct error *err);
+
+/* src/instance/gate.c */
+extern const struct step_kind step_lend, step_scrub, step_reset;
 /* src/instance/words.c */
 extern const struct step_kind step_acs, step_devctl, step_devctl2, step_power;
 /* src/instance/partition.c */

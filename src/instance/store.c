@@ -69,7 +69,14 @@ static const char schema_3[] =
 	"CREATE INDEX request_key_created ON request_key(created);"
 	"PRAGMA user_version = 3;";
 
-static const char *const schemas[] = { schema_1, schema_2, schema_3 }; /* [n] makes version n + 1 of version n */
+/* 4: quarantine; wear, how often a function was given. */
+static const char schema_4[] =
+	"CREATE TABLE quarantine(bdf TEXT PRIMARY KEY, serial TEXT, reason TEXT NOT NULL, since INTEGER NOT NULL,"
+	" was TEXT, driver TEXT) STRICT;"
+	"CREATE TABLE wear(bdf TEXT PRIMARY KEY, times INTEGER NOT NULL) STRICT;"
+	"PRAGMA user_version = 4;";
+
+static const char *const schemas[] = { schema_1, schema_2, schema_3, schema_4 }; /* [n] makes version n + 1 of version n */
 
 #define SCHEMA_VERSION ((int)ARRAY_SIZE(schemas))
 

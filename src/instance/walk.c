@@ -15,13 +15,14 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "instance/gate.h"
 #include "instance/guard.h"
 #include "instance/order.h"
 #include "instance/steps_own.h"
 #include "instance/store.h"
 #include "instance/targets.h"
 
-enum what { PROBE, APPLY, REVERT, RELEASE };
+enum what { PROBE, APPLY, REVERT, RELEASE, PARK };
 
 /* One step of a wave. What its thread uses is a copy in the task's memory, which outlives this. */
 struct effect {
@@ -30,6 +31,7 @@ struct effect {
 	struct guard_self self;
 	struct seen       seen;
 	struct steps_note note;
+	struct gate       gate;
 	enum what         what;
 	const char       *original, **others; /* NULL: there is none */
 	size_t            nothers;
@@ -40,9 +42,11 @@ struct member {
 	struct task      *task; /* owned; NULL: nothing runs */
 	struct effect    *effect;
 	struct seen       seen; /* by its probe */
+	struct gate       gate;
 	const char       *original, **others;
 	size_t            nothers;
 	struct span       span; /* since it was started */
+	bool              back; /* it is reverted */
 	int               r;
 	struct error      err;
 };
@@ -55,6 +59,8 @@ struct walk {
 	size_t             *at;
 	struct member      *wave;
 	size_t              n; /* of the wave */
+	struct bdf         *mine; /* functions of the instance */
+	size_t              nmine;
 	struct targets_hold hold;
 	bool                kept;
 };
@@ -74,7 +80,11 @@ static int walk_new(struct walk *w, const struct steps *s, struct error *err)
 	w->at = arena_array(&w->arena, s->n + 1, sizeof(*w->at));
 	w->wave = arena_array(&w->arena, s->n + 1, sizeof(*w->wave));
 	w->hold.name = arena_array(&w->arena, s->n + 1, sizeof(*w->hold.name));
-	return w->done && w->tried && w->noted && w->finding && w->at && w->wave && w->hold.name ? 0 : no_memory(err);
+	w->mine = arena_array(&w->arena, s->n + 1, sizeof(*w->mine));
+	for (size_t i = 0; w->mine && i < s->n; i++)
+		if (s->step[i].kind == PLAN_STEP_BIND)
+			w->mine[w->nmine++] = s->step[i].bdf;
+	return w->done && w->tried && w->noted && w->finding && w->at && w->wave && w->hold.name && w->mine ? 0 : no_memory(err);
 }
 
 /* The steps that may be done now; false: there is none. Their targets are this operation's until end_wave(). */
@@ -91,7 +101,10 @@ static bool begin_wave(struct walk *w, bool backwards)
 		if (w->tried[w->at[i]])
 			continue;
 		w->tried[w->at[i]] = true;
-		w->wave[w->n++] = (struct member){ .step = step };
+		w->wave[w->n++] = (struct member){ .step = step, .back = backwards };
+		w->wave[w->n - 1].gate = (struct gate){ .mine = w->mine, .nmine = w->nmine };
+		if (s->release)
+			w->wave[w->n - 1].gate.release = *s->release;
 		w->hold.name[w->hold.n++] = step->target;
 		w->kept = w->kept || step->kind == PLAN_STEP_ACS;
 	}
@@ -129,6 +142,8 @@ static int run_effect(struct task *t, void *arg, struct error *err)
 		return kind->probe(&e->s, &e->seen, &e->step, err);
 	case APPLY:
 		return kind->apply(&e->s, &e->step, err);
+	case PARK:
+		return gate_park(&e->s, &e->step, err);
 	case REVERT:
 		return kind->revert(&e->s, &e->step, e->original, err);
 	default:
@@ -144,6 +159,19 @@ static const char *own(struct arena *a, const char *text, bool *failed)
 	return copy;
 }
 
+static void own_gate(struct gate *ret, const struct gate *g, struct arena *a, bool *failed)
+{
+	struct bdf *mine = arena_array(a, g->nmine + 1, sizeof(*mine));
+
+	*ret = *g;
+	ret->mine = mine;
+	for (size_t i = 0; mine && i < g->nmine; i++)
+		mine[i] = g->mine[i];
+	ret->was = own(a, g->was, failed);
+	ret->release.scrub = own(a, g->release.scrub, failed);
+	*failed = *failed || !mine;
+}
+
 static struct effect *make_effect(const struct steps *s, const struct member *m, enum what what, struct arena *a)
 {
 	struct effect *e = arena_alloc(a, sizeof(*e));
@@ -157,6 +185,8 @@ static struct effect *make_effect(const struct steps *s, const struct member *m,
 		e->s.act = guard_act(&e->self);
 	if (what == APPLY && m->step->kind == PLAN_STEP_DOMAIN)
 		e->s.xml = own(a, s->xml, &failed);
+	own_gate(&e->gate, &m->gate, a, &failed);
+	e->s.gate = &e->gate;
 	e->step.target = own(a, m->step->target, &failed);
 	e->step.from = own(a, m->step->from, &failed);
 	e->step.to = own(a, m->step->to, &failed);
@@ -225,6 +255,11 @@ static void take_note(struct walk *w, const struct member *m)
 		f->rule = NULL; /* it is in the journal */
 }
 
+static bool is_gate(enum plan_step_kind k)
+{
+	return gate_concerns(k) && k != PLAN_STEP_BIND;
+}
+
 static void finish(struct walk *w, struct member *m)
 {
 	if (!m->effect)
@@ -235,6 +270,8 @@ static void finish(struct walk *w, struct member *m)
 		m->r = run_effect(NULL, m->effect, &m->err);
 	span_end(&m->span); /* of one that hangs, or without threads */
 	add_span(w->s, m->step, m->task ? &m->task->span : &m->span);
+	if (m->back && ((m->gate.closed && gate_concerns(m->step->kind)) || (m->r == -ETIMEDOUT && is_gate(m->step->kind))))
+		m->r = GATE_QUARANTINED; /* nobody is to have it, whatever becomes of it; the effect may be gone */
 	if (m->r == 0) {
 		m->seen = m->effect->seen;
 		take_note(w, m);
@@ -253,7 +290,7 @@ static int finish_all(struct walk *w, struct error *err)
 	for (size_t i = 0; i < w->n; i++) {
 		struct member *m = &w->wave[i];
 
-		if (m->r == 0)
+		if (m->r == 0 || (m->r == GATE_QUARANTINED && m->back))
 			continue;
 		(void)error_prefix(&m->err, "step %s %s", plan_step_text(m->step->kind), m->step->target);
 		if (first < 0)
@@ -319,14 +356,64 @@ static int commit_begun(struct walk *w, struct error *err)
 	return r;
 }
 
-static int apply_wave(struct walk *w, struct error *err)
+static int find_gates(struct walk *w, struct store_tx *tx, struct error *err)
 {
-	const struct steps *s = w->s;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < w->n; i++)
+		if (gate_concerns(w->wave[i].step->kind))
+			r = gate_find(&w->wave[i].gate, tx, w->wave[i].step, &w->arena, err);
+	return r;
+}
+
+static int look_at_gates(struct walk *w, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	bool any = false;
 	int r;
 
 	for (size_t i = 0; i < w->n; i++)
+		any = any || w->wave[i].step->kind == PLAN_STEP_LEND;
+	if (!any)
+		return 0;
+	r = store_begin(&tx, w->s->store, err);
+	return r < 0 ? r : find_gates(w, tx, err);
+}
+
+/* Functions that are not fit to be lent. */
+static int commit_sick(struct walk *w, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r = store_begin(&tx, w->s->store, err);
+
+	for (size_t i = 0; r == 0 && i < w->n; i++)
+		if (w->wave[i].r == GATE_QUARANTINED)
+			r = gate_keep(tx, &w->wave[i].gate, w->wave[i].step, NULL, &w->wave[i].err, err);
+	return r == 0 ? store_commit(tx, err) : r;
+}
+
+static int probe_wave(struct walk *w, struct error *err)
+{
+	struct error ignored = ERROR_INIT;
+	int r = look_at_gates(w, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < w->n; i++)
 		start(w, &w->wave[i], PROBE);
 	r = finish_all(w, err);
+	if (r == GATE_QUARANTINED) {
+		(void)commit_sick(w, &ignored); /* r is what counts */
+		r = err->code = -EIO;
+	}
+	return r;
+}
+
+static int apply_wave(struct walk *w, struct error *err)
+{
+	const struct steps *s = w->s;
+	int r = probe_wave(w, err);
+
 	if (r == 0)
 		r = commit_begun(w, err);
 	if (r < 0)
@@ -384,7 +471,9 @@ static int find_originals(struct walk *w, struct error *err)
 	for (size_t i = 0; r == 0 && i < w->n; i++) {
 		struct member *m = &w->wave[i];
 
-		r = rows_step_others(tx, &m->others, &m->nothers, w->s->instance, m->step, &w->arena, err);
+		r = gate_concerns(m->step->kind) ? gate_find(&m->gate, tx, m->step, &w->arena, err) : 0;
+		if (r == 0)
+			r = rows_step_others(tx, &m->others, &m->nothers, w->s->instance, m->step, &w->arena, err);
 		if (r == 0)
 			r = rows_original_find(tx, &m->original, m->step, &w->arena, err);
 	}
@@ -402,6 +491,12 @@ static void start_back(struct walk *w, struct member *m)
 {
 	const struct step_kind *kind = step_kinds[m->step->kind];
 
+	if (m->original && m->gate.closed && !is_shared(m) && gate_concerns(m->step->kind)) {
+		m->r = GATE_QUARANTINED;
+		if (m->step->kind == PLAN_STEP_BIND)
+			start(w, m, PARK);
+		return;
+	}
 	if (m->original && !is_shared(m) && kind->revert)
 		start(w, m, REVERT);
 	else if (m->original && is_shared(m) && kind->release && m->step->state != STEP_PENDING)
@@ -428,7 +523,9 @@ static int commit_back(struct walk *w, struct error *err)
 
 		if (next != STEP_PENDING)
 			r = rows_step_set(tx, s->instance, m->step->seq, next, NULL, err);
-		if (r == 0 && next == STEP_REVERTED && m->original && !is_shared(m))
+		if (r == 0 && m->r == GATE_QUARANTINED)
+			r = gate_keep(tx, &m->gate, m->step, m->original, &m->err, err);
+		if (r == 0 && (next == STEP_REVERTED || m->r == GATE_QUARANTINED) && m->original && !is_shared(m))
 			r = rows_original_drop(tx, m->step, err);
 	}
 	if (r == 0)

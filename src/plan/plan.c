@@ -11,12 +11,16 @@
 #include "base/error.h"
 #include "base/strtab.h"
 #include "plan/place.h"
+#include "plan/reset.h"
 #include "plan/settings.h"
 
 static const char *const step_names[PLAN_STEP_MAX_] = {
 	[PLAN_STEP_VFIO] = "vfio",
 	[PLAN_STEP_VF_COUNT] = "vf-count",
 	[PLAN_STEP_BIND] = "bind",
+	[PLAN_STEP_LEND] = "lend",
+	[PLAN_STEP_SCRUB] = "scrub",
+	[PLAN_STEP_RESET] = "reset",
 	[PLAN_STEP_POWER] = "power",
 	[PLAN_STEP_DEVCTL] = "devctl",
 	[PLAN_STEP_DEVCTL2] = "devctl2",
@@ -235,6 +239,46 @@ static int add_vf_count(struct place *p, uint32_t n)
 	return add_step(plan, PLAN_STEP_VF_COUNT, pf->bdf, NULL, from, to);
 }
 
+static bool is_companion(const struct plan *p, struct bdf bdf)
+{
+	for (size_t i = 0; i < p->ncompanions; i++)
+		if (bdf_eq(p->companion[i].bdf, bdf))
+			return true;
+	return false;
+}
+
+/* A GPU's audio that has no reset of its own goes without: it has nothing to hide, and its GPU is the one that counts. */
+static bool has_reset(const struct place *p, struct bdf bdf)
+{
+	const struct host_function *fn = host_function_find(topo_inventory(p->in->topo), bdf);
+	const struct plan_reset_in in = { .methods = fn && fn->facts->reset_methods ? fn->facts->reset_methods : "", .fn = bdf,
+					  .bus = p->plan->gpu, .nbus = p->plan->ngpus };
+	struct bdf hit;
+
+	return !is_companion(p->plan, bdf) || plan_reset_choose(&hit, &in) == PLAN_RESET_FUNCTION;
+}
+
+/* Reverted from the last to the first, so that all are reset side by side, then scrubbed, then verified. */
+static int add_lends(struct place *p, const struct bdf *all, size_t n)
+{
+	static const struct {
+		enum plan_step_kind kind;
+		const char         *from, *to;
+	} steps[] = {
+		{ PLAN_STEP_LEND, "clean", "lent" },
+		{ PLAN_STEP_SCRUB, "scrubbed", "used" },
+		{ PLAN_STEP_RESET, "reset", "used" },
+	};
+	int r = 0;
+
+	for (size_t k = 0; k < ARRAY_SIZE(steps); k++)
+		for (size_t i = 0; i < n && r == 0; i++)
+			if ((steps[k].kind != PLAN_STEP_SCRUB || p->in->policy.scrub) &&
+			    (steps[k].kind != PLAN_STEP_RESET || has_reset(p, all[i])))
+				r = add_step(p->plan, steps[k].kind, all[i], NULL, steps[k].from, steps[k].to);
+	return r;
+}
+
 static int add_binds(struct place *p)
 {
 	const struct inventory *inv = topo_inventory(p->in->topo);
@@ -258,7 +302,7 @@ static int add_binds(struct place *p)
 
 		r = add_step(plan, PLAN_STEP_BIND, all[i], NULL, fn ? host_driver_of(inv, fn) : "(new)", "vfio-pci");
 	}
-	return r;
+	return r < 0 ? r : add_lends(p, all, n);
 }
 
 static int add_acs(struct place *p)
@@ -293,7 +337,7 @@ static int make_steps(struct place *p)
 	const char *name = *p->in->request->name ? p->in->request->name : "(unnamed)";
 	int r = 0;
 
-	plan->step = arena_array(&plan->arena, 3 + PLACE_NICS_MAX + plan->ngpus + plan->ncompanions + plan->nvfs + plan->nextras +
+	plan->step = arena_array(&plan->arena, 3 + PLACE_NICS_MAX + 4 * (plan->ngpus + plan->ncompanions + plan->nvfs + plan->nextras) +
 					       p->nsettings + (p->acs ? p->acs->nwrites : 0), sizeof(*plan->step));
 	if (!plan->step)
 		return -ENOMEM;

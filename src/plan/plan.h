@@ -63,6 +63,7 @@ struct plan_policy {
 	struct solve_shape shape[SOLVE_SHAPES_MAX]; /* sizes of bundles that later guests will want */
 	size_t   nshapes;
 	struct plan_boards boards;
+	bool     scrub;          /* [release] scrub is configured */
 };
 
 struct plan_input {
@@ -116,6 +117,9 @@ enum plan_step_kind {
 	PLAN_STEP_VFIO,     /* "vfio":     module vfio-pci, absent -> loaded; target "vfio-pci" */
 	PLAN_STEP_VF_COUNT, /* "vf-count": VFs of a PF, n -> m; target the PF */
 	PLAN_STEP_BIND,     /* "bind":     driver of a function, x -> vfio-pci; target the function */
+	PLAN_STEP_LEND,     /* "lend":     a function is given to a guest, and verified when it comes back, "clean" -> "lent" */
+	PLAN_STEP_SCRUB,    /* "scrub":    the operator's program when it comes back, "scrubbed" -> "used" */
+	PLAN_STEP_RESET,    /* "reset":    its reset when it comes back, "reset" -> "used" */
 	PLAN_STEP_POWER,    /* "power":    what may sleep by itself, "auto,1" -> "on,0"; target the port or function */
 	PLAN_STEP_DEVCTL,   /* "devctl":   device control of a function, "0x2810" -> "0x5810"; target the function */
 	PLAN_STEP_DEVCTL2,  /* "devctl2":  its second word, "0x0000" -> "0x1000" */

@@ -36,6 +36,7 @@ int plan_policy_load(struct plan_policy *ret, const struct conf *conf, struct er
 		.memory_reserve = conf->memory_reserve,
 		.host_cores = (unsigned)conf->host_cores,
 		.link_percent = (unsigned)conf->link_percent,
+		.scrub = strcmp(conf->scrub, "none") != 0,
 	};
 	autofree char *text = strdup(conf->shapes);
 	char *rest = text, *word;

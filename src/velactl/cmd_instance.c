@@ -211,6 +211,7 @@ static int write_instance(struct ctl_out *out, json_object *in, struct error *er
 	write_field(out, "error", ctl_doc_text(in, "error"));
 	write_field(out, "uuid", ctl_doc_text(in, "uuid"));
 	write_field(out, "created", ctl_doc_text(in, "created"));
+	write_field(out, "scrub", ctl_doc_text(in, "scrub"));
 	write_number(out, "operation", in, "operation");
 	write_field(out, "kernel", ctl_doc_text(boot, "kernel"));
 	write_field(out, "initrd", ctl_doc_text(boot, "initrd"));
@@ -237,6 +238,7 @@ static int write_operation(struct ctl_out *out, json_object *op, struct error *e
 	write_field(out, "guest", ctl_doc_text(op, "instance"));
 	write_field(out, "state", ctl_doc_text(op, "state"));
 	write_field(out, "error", ctl_doc_text(error, "detail"));
+	write_field(out, "scrub", ctl_doc_text(op, "scrub"));
 	write_field(out, "created", ctl_doc_text(op, "created"));
 	write_field(out, "finished", ctl_doc_text(op, "finished"));
 	if (ctl_doc_count(ctl_doc_list(op, "steps")))

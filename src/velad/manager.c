@@ -85,6 +85,15 @@ int manager_libvirt(struct manager *m, struct error *err)
 
 /* ---- construction ----------------------------------------------------------------------------------- */
 
+static int check_release(const struct conf *c, struct error *err)
+{
+	if (*c->scrub != '/' && strcmp(c->scrub, "none") != 0)
+		return error_set(err, -EINVAL, "[release] scrub must be the absolute path of a program, or none; it is \"%.80s\"", c->scrub);
+	if (strcmp(c->no_reset, "quarantine") != 0 && strcmp(c->no_reset, "allow") != 0)
+		return error_set(err, -EINVAL, "[release] no_reset must be quarantine or allow; it is \"%.40s\"", c->no_reset);
+	return 0;
+}
+
 static int load_conf(struct manager *m, const struct manager_options *opt, struct error *err)
 {
 	struct plan_policy policy; /* read with each plan; what is wrong in it is said at once */
@@ -92,6 +101,8 @@ static int load_conf(struct manager *m, const struct manager_options *opt, struc
 
 	if (r == 0)
 		r = host_kinds_load(&m->kinds, &m->conf, err);
+	if (r == 0)
+		r = check_release(&m->conf, err);
 	return r < 0 ? r : plan_policy_load(&policy, &m->conf, err);
 }
 
@@ -115,6 +126,9 @@ static int open_store(struct manager *m, const struct manager_options *opt, stru
 				.ended = operation_ended,
 				.self = m, .root = m->root, .workers = (unsigned)m->conf.workers,
 				.deadlines = deadlines(&m->conf), .keep_ms = (unsigned)m->conf.keep_milliseconds,
+				.release = { .scrub = *m->conf.scrub == '/' ? m->conf.scrub : NULL,
+					     .scrub_seconds = (unsigned)m->conf.scrub_seconds,
+					     .unreset = strcmp(m->conf.no_reset, "allow") == 0 },
 				.keep_seconds = (unsigned)m->conf.keep_seconds };
 
 	if (!env.store) {

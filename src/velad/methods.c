@@ -21,6 +21,7 @@
 #include "topo/topo.h"
 #include "velad/acs.h"
 #include "velad/current.h"
+#include "velad/life.h"
 #include "velad/manager.h"
 #include "velad/operations.h"
 #include "velad/plans.h"
@@ -331,5 +332,8 @@ const struct api_route velad_routes[] = {
 	{ "DELETE", "/v1/instances/{name}", delete_instance, .keyed = true },
 	{ "GET", "/v1/operations", operations_list, .query = { "instance", "state", "before", "limit" } },
 	{ "GET", "/v1/operations/{id}", operations_get, .query = { "wait" } },
+	{ "GET", "/v1/quarantine", life_get_quarantine },
+	{ "POST", "/v1/quarantine", life_post_quarantine },
+	{ "DELETE", "/v1/quarantine/{bdf}", life_delete_quarantine, .keyed = true },
 	{ 0 },
 };

@@ -66,6 +66,8 @@ static int input_of_now(struct manager *m, struct plan_input *ret, const struct 
 	struct plan_input in = { .topo = current_topo(m->now) };
 	struct plan_acs_held *held = NULL;
 	struct plan_settings_held *settings = NULL;
+	struct plan_sick *sick = NULL;
+	struct plan_wear *wear = NULL;
 	int r = plan_policy_load(&in.policy, &m->conf, err);
 
 	if (r == 0)
@@ -74,6 +76,12 @@ static int input_of_now(struct manager *m, struct plan_input *ret, const struct 
 		r = inst_acs_held(m->instances, &held, &in.nheld, arena, err);
 	if (r == 0)
 		r = inst_settings_held(m->instances, &settings, &in.nsettings, arena, err);
+	if (r == 0)
+		r = inst_quarantined(m->instances, &sick, &in.nsick, arena, err);
+	if (r == 0)
+		r = inst_wear(m->instances, &wear, &in.nwear, arena, err);
+	in.sick = sick;
+	in.wear = wear;
 	in.held = held;
 	in.settings = settings;
 	if (r == 0)

@@ -279,6 +279,7 @@ static inline int fake_make_vfs(struct fake *f, int pf, uint16_t n, struct error
 			r = fake_point(f, FAKE_HALF, err);
 		if (r == 0) {
 			f->fn[i].there = true;
+			f->fn[i].dirty = false;
 			f->fn[i].d = (struct act_driver){ .driver = "mlx5_core" };
 			made++;
 		}

@@ -19,6 +19,7 @@ struct fx {
 	struct inst_manager *m; /* NULL: no daemon runs */
 	char                 dir[64], store[80];
 	unsigned             keep_ms, keep_seconds; /* as in inst_env */
+	struct inst_release  release;
 	struct host_root    *root;
 	atomic_uint          changed; /* calls of inst_env.changed */
 };
@@ -32,6 +33,7 @@ struct fx_want {
 	unsigned    first, nvfs;     /* VF indexes on it */
 	const char *gdr;             /* NULL: off */
 	const char *partition;       /* NULL none */
+	bool        scrub;           /* the operator has a program */
 	bool        blocking;        /* does not mind Translation Blocking at FAKE_PORT_TB */
 };
 
@@ -64,6 +66,17 @@ static inline void fx_vfs(struct plan *p, const struct fx_want *w)
 	}
 }
 
+static inline void fx_lends(struct plan *p, bool scrub)
+{
+	static const enum plan_step_kind kinds[] = { PLAN_STEP_LEND, PLAN_STEP_SCRUB, PLAN_STEP_RESET };
+	size_t n = p->nsteps;
+
+	for (size_t k = 0; k < ARRAY_SIZE(kinds); k++)
+		for (size_t i = 0; i < n; i++)
+			if (p->step[i].kind == PLAN_STEP_BIND && (k != 1 || scrub))
+				fx_step(p, kinds[k], p->step[i].target, "as planned", "used");
+}
+
 static inline void fx_steps(struct plan *p, const struct fx_want *w)
 {
 	char text[BDF_TEXT_MAX];
@@ -79,6 +92,7 @@ static inline void fx_steps(struct plan *p, const struct fx_want *w)
 		fx_step(p, PLAN_STEP_BIND, w->companion, "snd_hda_intel", "vfio-pci");
 	for (size_t i = 0; i < p->nvfs; i++)
 		fx_step(p, PLAN_STEP_BIND, bdf_text(text, p->vf[i].bdf), "(new)", "vfio-pci");
+	fx_lends(p, w->scrub);
 	if (w->pf && w->gpu) {
 		fx_step(p, PLAN_STEP_POWER, w->gpu, "auto,1", "on,0");
 		fx_step(p, PLAN_STEP_DEVCTL, w->pf, "0x2820", "0x5830");
@@ -117,7 +131,7 @@ static inline struct plan *fx_plan(const struct fx_want *w)
 		p->companion[p->ncompanions++] = (struct plan_companion){ test_bdf(w->companion), test_bdf(w->gpu) };
 	p->cell = arena_array(&p->arena, 1, sizeof(*p->cell));
 	p->cell[p->ncells++] = (struct plan_cell){ .host_node = 0, .memory = 512u << 20, .vcpus = 1, .cpus = &fx_cpus };
-	p->step = arena_array(&p->arena, 24, sizeof(*p->step));
+	p->step = arena_array(&p->arena, 40, sizeof(*p->step));
 	fx_steps(p, w);
 	p->domain_xml = fx_xml(p);
 	return p;
@@ -135,7 +149,7 @@ static inline void fx_changed(void *self)
 static inline void fx_open(struct fx *fx)
 {
 	struct inst_env env = { .store = fx->store, .act = fake_act(fx->machine), .changed = fx_changed, .self = fx,
-				.root = fx->root, .keep_ms = fx->keep_ms, .keep_seconds = fx->keep_seconds };
+				.root = fx->root, .release = fx->release, .keep_ms = fx->keep_ms, .keep_seconds = fx->keep_seconds };
 	struct error err = ERROR_INIT;
 
 	assert_null(fx->m);
@@ -320,10 +334,51 @@ static inline size_t fx_taken(struct fx *fx)
 	return n;
 }
 
+/* No function keeps what a tenant left in it. */
+static inline void fx_expect_clean(struct fx *fx)
+{
+	for (size_t i = 0; i < fx->machine->nfns; i++)
+		assert_false(fx->machine->fn[i].there && fx->machine->fn[i].dirty);
+}
+
 static inline void fx_expect_machine(struct fx *fx, const char *before)
 {
 	autofree char *now = fake_text(fx->machine);
 
 	assert_string_equal(now, before);
 	assert_int_equal(fx->machine->violations, 0);
+}
+
+/* The functions in quarantine; the caller puts it. */
+static inline json_object *fx_quarantine(struct fx *fx)
+{
+	struct error err = ERROR_INIT;
+	json_object *o = NULL, *list;
+
+	if (inst_quarantine_json(fx->m, &o, &err) < 0)
+		fail_msg("%s", err.text);
+	list = json_object_get(json_object_object_get(o, "quarantine"));
+	json_object_put(o);
+	return list;
+}
+
+/* Gives all of them back; how many there were. */
+static inline size_t fx_release_all(struct fx *fx)
+{
+	json_object *list = fx_quarantine(fx);
+	size_t n = json_object_array_length(list);
+
+	for (size_t i = 0; i < n; i++) {
+		const char *bdf = fx_string(json_object_array_get_idx(list, i), "bdf");
+		struct error err = ERROR_INIT;
+		uint64_t op = 0;
+
+		if (inst_quarantine_release(fx->m, &op, test_bdf(bdf), &err) < 0 || !fx_wait(fx, op))
+			fail_msg("%s: %s", bdf, err.text);
+	}
+	json_object_put(list);
+	list = fx_quarantine(fx);
+	assert_int_equal(json_object_array_length(list), 0);
+	json_object_put(list);
+	return n;
 }

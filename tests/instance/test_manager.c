@@ -404,7 +404,7 @@ static void operation_json(void **state)
 	create = fx_create(&fx, &fx_c);
 	fx_await_call(&fx, "driver_set");
 	expect_op(&fx, create, "create", "running",
-		  "vfio vfio-pci done, bind 0000:19:00.0 begun, domain c pending");
+		  "vfio vfio-pci done, bind 0000:19:00.0 begun, lend 0000:19:00.0 pending, reset 0000:19:00.0 pending, domain c pending");
 	fake_pause(fx.machine, "");
 	assert_true(fx_wait(&fx, create));
 	fx_await_call(&fx, "domain");
@@ -412,13 +412,13 @@ static void operation_json(void **state)
 	delete = fx_delete(&fx, "c");
 	fx_await_call(&fx, "driver_set");
 	expect_op(&fx, delete, "delete", "running",
-		  "domain c reverted, bind 0000:19:00.0 done, vfio vfio-pci done");
+		  "domain c reverted, reset 0000:19:00.0 reverted, lend 0000:19:00.0 reverted, bind 0000:19:00.0 done, vfio vfio-pci done");
 	fake_pause(fx.machine, "");
 	assert_true(fx_wait(&fx, delete));
 	/* both outlive the instance */
-	expect_op(&fx, create, "create", "succeeded", "vfio vfio-pci done, bind 0000:19:00.0 done, domain c done");
+	expect_op(&fx, create, "create", "succeeded", "vfio vfio-pci done, bind 0000:19:00.0 done, lend 0000:19:00.0 done, reset 0000:19:00.0 done, domain c done");
 	expect_op(&fx, delete, "delete", "succeeded",
-		  "domain c reverted, bind 0000:19:00.0 reverted, vfio vfio-pci reverted");
+		  "domain c reverted, reset 0000:19:00.0 reverted, lend 0000:19:00.0 reverted, bind 0000:19:00.0 reverted, vfio vfio-pci reverted");
 	refused(inst_op_json(fx.m, &o, 99, &err), -ENOENT, &err, "there is no operation 99");
 	refused(inst_op_json(fx.m, &o, UINT64_MAX, &err), -ENOENT, &err, "there is no operation 18446744073709551615");
 	fx_done(&fx);
@@ -437,7 +437,7 @@ static void failed_json(void **state)
 	fx_open(&fx);
 	op = fx_create(&fx, &fx_c);
 	assert_false(fx_wait(&fx, op));
-	expect_op(&fx, op, "create", "failed", "vfio vfio-pci reverted, bind 0000:19:00.0 pending, domain c pending");
+	expect_op(&fx, op, "create", "failed", "vfio vfio-pci reverted, bind 0000:19:00.0 pending, lend 0000:19:00.0 pending, reset 0000:19:00.0 pending, domain c pending");
 	o = fx_op(&fx, op);
 	assert_true(json_object_object_get_ex(o, "error", &e));
 	assert_string_equal(fx_string(e, "code"), "host");
@@ -476,10 +476,10 @@ static void instance_json(void **state)
 	assert_int_equal(json_object_get_int(member(o, "operation")), 2);
 	assert_string_equal(fx_string(member(o, "request"), "name"), "a");
 	assert_int_equal(json_object_array_length(member(member(o, "bundle"), "vfs")), 2);
-	assert_int_equal(json_object_array_length(member(o, "steps")), 13);
+	assert_int_equal(json_object_array_length(member(o, "steps")), 21);
 	assert_int_equal(json_object_array_length(member(o, "notes")), 0);
 	assert_int_equal(json_object_array_length(member(o, "findings")), 0);
-	assert_int_equal(json_object_object_length(o), 12);
+	assert_int_equal(json_object_object_length(o), 13);
 	json_object_put(o);
 	assert_int_equal(inst_list_json(fx.m, &o, &err), 0);
 	list = member(o, "instances");

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The steps "lend", "scrub" and "reset", which do their work when they are reverted, in the reverse order.
+ *
+ * The original value of "lend" is how the function looked: "10DE:2330 48b02d0000000001 5x16 05 001d ats", that is its ids,
+ * the serial number of its device, its link, its BARs that have addresses, its ACS control, and whether it has ATS. Of the
+ * link only the lanes must be back: GPUs slow an idle link down by themselves. What a guest provokes is no fault of the
+ * function: errors count while it is reset. ATS control itself is the IOMMU driver's.
+ *
+ * Effects here know the machine only: who runs them may be left alone with what hangs. The walk keeps the store. */
+#include "instance/gate.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "instance/guard.h"
+#include "instance/jobs.h"
+#include "instance/manager.h"
+#include "instance/quarantine.h"
+#include "instance/steps_own.h"
+#include "instance/store.h"
+
+#define LOOK_MAX 64
+
+/* ---- how it looks ---------------------------------------------------------------------------------------- */
+
+static const char *look_text(char ret[LOOK_MAX], const struct act_alive *a)
+{
+	char acs[8] = "-";
+
+	if (a->acs >= 0)
+		(void)snprintf(acs, sizeof(acs), "%04x", (unsigned)a->acs & 0xffff);
+	(void)snprintf(ret, LOOK_MAX, "%s %s %ux%u %02x %s %s", *a->id ? a->id : "-", *a->serial ? a->serial : "-",
+		       a->link.speed, a->link.width, a->bars, acs, a->ats ? "ats" : "-");
+	return ret;
+}
+
+struct look {
+	char     id[12], serial[ACT_SERIAL_MAX], acs[8], ats[4];
+	unsigned speed, width, bars;
+};
+
+static int look_parse(struct look *ret, const char *text, struct error *err)
+{
+	if (sscanf(text, "%11s %16s %ux%u %x %7s %3s", ret->id, ret->serial, &ret->speed, &ret->width, &ret->bars, ret->acs,
+		   ret->ats) != 7)
+		return error_set(err, -EBADMSG, "the store has \"%.80s\" as how a function looked", text);
+	return 0;
+}
+
+static bool both_differ(const char *a, const char *b)
+{
+	return strcmp(a, "-") != 0 && strcmp(b, "-") != 0 && strcmp(a, b) != 0;
+}
+
+/* Another device than the one that was lent: somebody changed the card. */
+static int check_same(const struct look *was, const struct look *now, struct error *err)
+{
+	if (both_differ(was->id, now->id))
+		return error_set(err, -ESTALE, "it is another device now: %s, and was %s", now->id, was->id);
+	if (both_differ(was->serial, now->serial))
+		return error_set(err, -ESTALE, "it is another device now: its serial number is %s, and was %s", now->serial, was->serial);
+	return 0;
+}
+
+/* what NULL: it is whole. */
+static int check_whole(const char *text, const struct act_alive *a, struct error *err)
+{
+	char now_text[LOOK_MAX];
+	struct look was, now;
+	int r = look_parse(&was, text, err);
+
+	if (r == 0)
+		r = look_parse(&now, look_text(now_text, a), err);
+	if (r == 0)
+		r = check_same(&was, &now, err);
+	if (r < 0)
+		return r;
+	if (now.width < was.width)
+		return error_set(err, -EIO, "its link has %u lanes, and had %u", now.width, was.width);
+	if (was.bars & ~now.bars)
+		return error_set(err, -EIO, "BARs %02x have lost their addresses", was.bars & ~now.bars);
+	if (strcmp(was.acs, now.acs) != 0)
+		return error_set(err, -EIO, "its ACS control is %s, and was %s", now.acs, was.acs);
+	if (strcmp(was.ats, "ats") == 0 && strcmp(now.ats, "ats") != 0)
+		return error_set(err, -EIO, "its ATS is gone");
+	return 0;
+}
+
+static int silent(struct error *err)
+{
+	return error_set(err, -EIO, "it does not answer: its config space reads as ff; a power cycle may bring it back");
+}
+
+static int look(const struct act *act, struct act_alive *ret, struct bdf fn, struct error *err)
+{
+	int r = act->ops->alive(act->self, ret, fn, err);
+
+	return r == 0 && !ret->answers ? silent(err) : r;
+}
+
+/* ---- quarantine ------------------------------------------------------------------------------------------ */
+
+bool gate_concerns(enum plan_step_kind k)
+{
+	return k == PLAN_STEP_LEND || k == PLAN_STEP_SCRUB || k == PLAN_STEP_RESET || k == PLAN_STEP_BIND;
+}
+
+int gate_find(struct gate *ret, struct store_tx *tx, const struct rows_step *step, struct arena *arena, struct error *err)
+{
+	const struct rows_step lend = { .kind = PLAN_STEP_LEND, .target = step->target };
+	struct quarantine *q = NULL;
+	int r = quarantine_find(tx, &q, step->bdf, arena, err);
+
+	if (r == 0)
+		r = rows_original_find(tx, &ret->was, &lend, arena, err);
+	ret->closed = q;
+	return r;
+}
+
+int gate_keep(struct store_tx *tx, const struct gate *g, const struct rows_step *step, const char *original, const struct error *why,
+	      struct error *err)
+{
+	struct quarantine q = { .bdf = step->bdf, .reason = why->text, .since = time(NULL), .was = g->was };
+	struct error ignored = ERROR_INIT;
+	struct look look;
+
+	if (step->kind == PLAN_STEP_BIND)
+		q.driver = original;
+	if (g->was && look_parse(&look, g->was, &ignored) == 0 && strcmp(look.serial, "-") != 0)
+		q.serial = look.serial;
+	if (!g->closed)
+		log_warning("%s is in quarantine: %s", step->target, why->text);
+	return quarantine_put(tx, &q, err);
+}
+
+int gate_park(const struct steps *s, const struct rows_step *step, struct error *err)
+{
+	static const struct act_driver nobody = { .override = "quarantine" };
+	int r = s->act.ops->driver_set(s->act.self, step->bdf, &nobody, err);
+
+	if (r < 0 && r != -ENODEV)
+		log_warning("%s, which is in quarantine: %s", step->target, err->text);
+	return r;
+}
+
+/* err has why; *err becomes the reason. */
+static int condemn(struct error *err, const char *what)
+{
+	(void)error_prefix(err, "%s", what);
+	return GATE_QUARANTINED;
+}
+
+/* ---- lend ------------------------------------------------------------------------------------------------ */
+
+/* A function that is lent again after its guest stood still must be the one that was lent at first. */
+static int check_again(const struct steps *s, const char *now, struct error *err)
+{
+	struct look a, b;
+	int r = s->gate->was ? look_parse(&a, s->gate->was, err) : 0;
+
+	if (r < 0 || !s->gate->was)
+		return r;
+	r = look_parse(&b, now, err);
+	return r < 0 ? r : check_same(&a, &b, err);
+}
+
+static int probe_lend(const struct steps *s, struct seen *ret, const struct rows_step *step, struct error *err)
+{
+	struct act_alive now;
+	char text[LOOK_MAX];
+	int r = s->act.ops->alive(s->act.self, &now, step->bdf, err);
+
+	if (r < 0)
+		return r;
+	if (!now.answers) {
+		(void)silent(err);
+		return GATE_QUARANTINED;
+	}
+	ret->so = true;
+	(void)snprintf(ret->value, sizeof(ret->value), "%s", look_text(text, &now));
+	return check_again(s, ret->value, err);
+}
+
+static int apply_nothing(const struct steps *s, const struct rows_step *step, struct error *err)
+{
+	(void)s, (void)step, (void)err;
+	return 0;
+}
+
+static int revert_lend(const struct steps *s, const struct rows_step *step, const char *original, struct error *err)
+{
+	struct act_alive now = { 0 };
+	int r = look(&s->act, &now, step->bdf, err);
+
+	if (r == -ENODEV)
+		return steps_gone(s, step);
+	if (r == 0)
+		r = check_whole(original, &now, err);
+	return r < 0 ? condemn(err, "it is not as it was when it was lent") : 0;
+}
+
+const struct step_kind step_lend = { probe_lend, apply_nothing, revert_lend };
+
+/* ---- scrub ----------------------------------------------------------------------------------------------- */
+
+static int probe_used(const struct steps *s, struct seen *ret, const struct rows_step *step, struct error *err)
+{
+	(void)s, (void)step, (void)err;
+	ret->so = true;
+	(void)snprintf(ret->value, sizeof(ret->value), "used");
+	return 0;
+}
+
+static int scrub(const struct steps *s, struct bdf fn, struct error *err)
+{
+	const struct inst_release *release = &s->gate->release;
+
+	if (!release->scrub)
+		return 0; /* taken out of the configuration since, which the documents show */
+	return s->act.ops->scrub(s->act.self, fn, release->scrub, release->scrub_seconds, err);
+}
+
+static int revert_scrub(const struct steps *s, const struct rows_step *step, const char *original, struct error *err)
+{
+	int r = scrub(s, step->bdf, err);
+
+	(void)original;
+	if (r == -ENODEV)
+		return steps_gone(s, step);
+	return r < 0 ? condemn(err, "it was not scrubbed") : 0;
+}
+
+const struct step_kind step_scrub = { probe_used, apply_nothing, revert_scrub };
+
+/* ---- reset ----------------------------------------------------------------------------------------------- */
+
+/* Whether the kernel has counted uncorrectable errors meanwhile. */
+static bool erred(const struct host_aer *before, const struct host_aer *after)
+{
+	return before->known && after->known && (after->nonfatal > before->nonfatal || after->fatal > before->fatal);
+}
+
+/* What cannot be reset by itself may be given back all the same, if the operator says so; what would hit others never. */
+static bool is_allowed(const struct steps *s, int r, struct error *why)
+{
+	if (r != -ENOTTY || !s->gate->release.unreset)
+		return false;
+	log_warning("instance %s: %s; it is given back as [release] no_reset says", s->instance, why->text);
+	*why = ERROR_INIT;
+	return true;
+}
+
+/* One that does not answer may come back by its reset. */
+static int reset(const struct steps *s, struct bdf fn, struct error *err)
+{
+	struct act_alive before = { 0 }, after = { 0 };
+	int r = s->act.ops->alive(s->act.self, &before, fn, err);
+
+	if (r == 0)
+		r = s->act.ops->reset(s->act.self, fn, s->gate->mine, s->gate->nmine, err);
+	if (r < 0)
+		return is_allowed(s, r, err) ? 0 : r;
+	r = s->act.ops->alive(s->act.self, &after, fn, err);
+	if (r == 0 && erred(&before.aer, &after.aer))
+		return error_set(err, -EIO, "the kernel has counted uncorrectable PCIe errors meanwhile");
+	return r;
+}
+
+static int revert_reset(const struct steps *s, const struct rows_step *step, const char *original, struct error *err)
+{
+	int r = reset(s, step->bdf, err);
+
+	(void)original;
+	if (r == -ENODEV)
+		return steps_gone(s, step);
+	return r < 0 ? condemn(err, "it was not reset") : 0;
+}
+
+const struct step_kind step_reset = { probe_used, apply_nothing, revert_reset };
+
+/* ---- out of quarantine ----------------------------------------------------------------------------------- */
+
+/* A card that was changed is looked at as one that an operator has put there. */
+static int verify(const struct steps *s, const struct rows_step *step, struct error *why)
+{
+	struct act_alive now;
+	int r = look(&s->act, &now, step->bdf, why);
+
+	if (r == 0 && s->gate->was)
+		r = check_whole(s->gate->was, &now, why);
+	if (r != -ESTALE)
+		return r;
+	log_info("%s: %s", step->target, why->text);
+	*why = ERROR_INIT;
+	return 0;
+}
+
+/* A function that is gone took with it what it had; if it comes again, "lend" looks at it. */
+static int cleanse(const struct steps *s, const struct rows_step *step, const char *driver, struct error *why)
+{
+	int r = s->gate->was ? reset(s, step->bdf, why) : 0;
+
+	if (r == 0 && s->gate->was)
+		r = scrub(s, step->bdf, why);
+	if (r == 0)
+		r = verify(s, step, why);
+	if (r == 0 && driver)
+		r = steps_driver_back(s, step, driver, why);
+	if (r != -ENODEV)
+		return r;
+	*why = ERROR_INIT;
+	return steps_gone(s, step);
+}
+
+static int find_row(struct inst_manager *m, struct quarantine **ret, struct bdf bdf, struct arena *arena, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r = store_begin(&tx, m->store, err);
+
+	return r < 0 ? r : quarantine_find(tx, ret, bdf, arena, err);
+}
+
+static int drop_row(struct inst_manager *m, struct bdf bdf, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r = store_begin(&tx, m->store, err);
+
+	if (r == 0)
+		r = quarantine_drop(tx, bdf, err);
+	return r < 0 ? r : store_commit(tx, err);
+}
+
+int gate_run_release(struct inst_manager *m, struct job *j, struct error *err)
+{
+	struct rows_step step = { .kind = PLAN_STEP_BIND, .target = j->op->instance, .bdf = BDF_NONE };
+	struct guard_self self = { .guard = &m->guard };
+	struct gate gate = { .mine = &step.bdf, .nmine = 1, .release = m->env.release };
+	const struct steps s = { .act = guard_act(&self), .gate = &gate, .instance = "(quarantine)" };
+	struct error why = ERROR_INIT, all = ERROR_INIT;
+	struct quarantine *q = NULL;
+	int r;
+
+	if (!bdf_parse(&step.bdf, step.target))
+		return job_end_alone(m, j, &(struct error){ -EBADMSG, "the store has an operation on what is no BDF" }, err);
+	r = find_row(m, &q, step.bdf, &j->arena, err);
+	if (r == 0 && q) { /* else this was done before a crash */
+		gate.was = q->was;
+		if (cleanse(&s, &step, q->driver, &why) == 0)
+			r = drop_row(m, step.bdf, err);
+	}
+	if (r < 0)
+		return r;
+	if (why.code)
+		(void)error_set(&all, why.code, "%s stays in quarantine: %.400s", step.target, why.text);
+	return job_end_alone(m, j, why.code ? &all : NULL, err);
+}

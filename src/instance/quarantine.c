@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SQL for quarantine and wear, and the calls of instance.h on them. A row is of a place: whatever is at that BDF is not
+ * given, also a new card, until an operator says so. */
+#include "instance/quarantine.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "instance/manager.h"
+#include "instance/op.h"
+#include "instance/store.h"
+
+#define COLUMNS "bdf, serial, reason, since, was, driver"
+
+static int no_memory(struct error *err)
+{
+	return error_set(err, -ENOMEM, "no memory for rows of the store");
+}
+
+/* ---- rows ----------------------------------------------------------------------------------------------- */
+
+int quarantine_put(struct store_tx *tx, const struct quarantine *q, struct error *err)
+{
+	char text[BDF_TEXT_MAX];
+
+	return store_exec(tx, "INSERT INTO quarantine(" COLUMNS ") VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT(bdf) DO UPDATE SET"
+			      " serial = coalesce(serial, excluded.serial), was = coalesce(was, excluded.was),"
+			      " driver = coalesce(driver, excluded.driver)",
+			  ARGS(ARG_TEXT(bdf_text(text, q->bdf)), ARG_TEXT(q->serial), ARG_TEXT(q->reason), ARG_INT(q->since),
+			       ARG_TEXT(q->was), ARG_TEXT(q->driver)), err);
+}
+
+int quarantine_reason(struct store_tx *tx, struct bdf bdf, const char *reason, struct error *err)
+{
+	char text[BDF_TEXT_MAX];
+
+	return store_exec(tx, "UPDATE quarantine SET reason = ? WHERE bdf = ?", ARGS(ARG_TEXT(reason), ARG_TEXT(bdf_text(text, bdf))), err);
+}
+
+int quarantine_drop(struct store_tx *tx, struct bdf bdf, struct error *err)
+{
+	char text[BDF_TEXT_MAX];
+
+	return store_exec(tx, "DELETE FROM quarantine WHERE bdf = ?", ARGS(ARG_TEXT(bdf_text(text, bdf))), err);
+}
+
+int wear_add(struct store_tx *tx, struct bdf bdf, struct error *err)
+{
+	char text[BDF_TEXT_MAX];
+
+	return store_exec(tx, "INSERT INTO wear(bdf, times) VALUES(?, 1) ON CONFLICT(bdf) DO UPDATE SET times = times + 1",
+			  ARGS(ARG_TEXT(bdf_text(text, bdf))), err);
+}
+
+static int copy(const char **ret, struct sqlite3_stmt *q, int column, struct arena *arena, struct error *err)
+{
+	*ret = store_null(q, column) ? NULL : arena_strdup(arena, store_text(q, column));
+	return *ret || store_null(q, column) ? 0 : no_memory(err);
+}
+
+static int read_row(struct quarantine *ret, struct sqlite3_stmt *q, struct arena *arena, struct error *err)
+{
+	int r;
+
+	*ret = (struct quarantine){ .since = store_int(q, 3) };
+	if (!bdf_parse(&ret->bdf, store_text(q, 0)))
+		return error_set(err, -EBADMSG, "the store has \"%s\" in quarantine, which is no BDF", store_text(q, 0));
+	r = copy(&ret->serial, q, 1, arena, err);
+	if (r == 0)
+		r = copy(&ret->reason, q, 2, arena, err);
+	if (r == 0)
+		r = copy(&ret->was, q, 4, arena, err);
+	return r < 0 ? r : copy(&ret->driver, q, 5, arena, err);
+}
+
+int quarantine_find(struct store_tx *tx, struct quarantine **ret, struct bdf bdf, struct arena *arena, struct error *err)
+{
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	char text[BDF_TEXT_MAX];
+	int r = store_query(tx, &q, "SELECT " COLUMNS " FROM quarantine WHERE bdf = ?", ARGS(ARG_TEXT(bdf_text(text, bdf))), err);
+
+	*ret = NULL;
+	if (r == 0)
+		r = store_next(q, err);
+	if (r <= 0)
+		return r;
+	*ret = arena_alloc(arena, sizeof(**ret));
+	return *ret ? read_row(*ret, q, arena, err) : no_memory(err);
+}
+
+static int list(struct store_tx *tx, struct quarantine **ret, size_t *n, struct arena *arena, struct error *err)
+{
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	struct quarantine *all = NULL;
+	int r = store_query(tx, &q, "SELECT " COLUMNS ", count(*) OVER () FROM quarantine ORDER BY bdf", NO_ARGS, err);
+
+	*n = 0;
+	while (r == 0 && (r = store_next(q, err)) > 0) {
+		if (!all)
+			all = arena_array(arena, (size_t)store_int(q, 6), sizeof(*all));
+		r = all ? read_row(&all[(*n)++], q, arena, err) : no_memory(err);
+	}
+	*ret = all;
+	return r;
+}
+
+/* ---- instance.h ----------------------------------------------------------------------------------------- */
+
+int inst_quarantined(struct inst_manager *m, struct plan_sick **ret, size_t *n, struct arena *arena, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct quarantine *q = NULL;
+	struct plan_sick *sick;
+	int r = store_begin(&tx, m->store, err);
+
+	if (r == 0)
+		r = list(tx, &q, n, arena, err);
+	if (r < 0)
+		return r;
+	sick = arena_array(arena, *n + 1, sizeof(*sick));
+	for (size_t i = 0; sick && i < *n; i++)
+		sick[i] = (struct plan_sick){ q[i].bdf, q[i].reason };
+	*ret = sick;
+	return sick ? 0 : no_memory(err);
+}
+
+int inst_wear(struct inst_manager *m, struct plan_wear **ret, size_t *n, struct arena *arena, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL; /* goes before tx does */
+	struct plan_wear *all = NULL;
+	int r = store_begin(&tx, m->store, err);
+
+	*n = 0;
+	if (r == 0)
+		r = store_query(tx, &q, "SELECT bdf, times, count(*) OVER () FROM wear ORDER BY bdf", NO_ARGS, err);
+	while (r == 0 && (r = store_next(q, err)) > 0) {
+		if (!all)
+			all = arena_array(arena, (size_t)store_int(q, 2), sizeof(*all));
+		if (!all)
+			return no_memory(err);
+		all[*n].times = (uint64_t)store_int(q, 1);
+		r = bdf_parse(&all[*n].bdf, store_text(q, 0)) ? 0 :
+			error_set(err, -EBADMSG, "the store counts \"%s\", which is no BDF", store_text(q, 0));
+		++*n;
+	}
+	*ret = all;
+	return r;
+}
+
+int inst_quarantine_json(struct inst_manager *m, struct json_object **ret, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	json_object *rows = json_object_new_array();
+	struct json_out o = json_out_new();
+	struct arena arena = { 0 };
+	struct quarantine *q = NULL;
+	size_t n = 0;
+	int r = store_begin(&tx, m->store, err);
+
+	if (r == 0)
+		r = list(tx, &q, &n, &arena, err);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		struct json_out one = json_out_new();
+
+		json_add_bdf(&one, "bdf", q[i].bdf);
+		json_add_string(&one, "serial", q[i].serial);
+		json_add_string(&one, "reason", q[i].reason);
+		json_add_time(&one, "since", q[i].since);
+		json_append_out(&o, rows, &one);
+	}
+	json_add_made(&o, "quarantine", rows);
+	arena_done(&arena);
+	*ret = json_finish(&o);
+	if (r == 0)
+		return *ret ? 0 : no_memory(err);
+	json_object_put(*ret);
+	*ret = NULL;
+	return r;
+}
+
+int inst_quarantine_add(struct inst_manager *m, struct bdf bdf, const char *reason, struct error *err)
+{
+	struct quarantine q = { .bdf = bdf, .reason = reason, .since = time(NULL) }, *there = NULL;
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct arena arena = { 0 };
+	char text[BDF_TEXT_MAX];
+	int r = store_begin(&tx, m->store, err);
+
+	if (r == 0)
+		r = quarantine_find(tx, &there, bdf, &arena, err);
+	if (r == 0 && there)
+		r = error_set(err, -EEXIST, "%s is in quarantine already: %s", bdf_text(text, bdf), there->reason);
+	if (r == 0)
+		r = quarantine_put(tx, &q, err);
+	if (r == 0)
+		r = store_commit(tx, err);
+	arena_done(&arena);
+	return r;
+}
+
+static int check_free(struct store_tx *tx, const char *bdf, struct error *err)
+{
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	int r = store_query(tx, &q, "SELECT instance FROM device WHERE bdf = ?", ARGS(ARG_TEXT(bdf)), err);
+
+	if (r == 0)
+		r = store_next(q, err);
+	return r > 0 ? error_set(err, -EBUSY, "%s is held by instance %s; delete that first", bdf, store_text(q, 0)) : r;
+}
+
+static int begin_release(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct arena *arena, struct error *err)
+{
+	const struct bdf *bdf = arg;
+	struct quarantine *q = NULL;
+	char text[BDF_TEXT_MAX];
+	int r = quarantine_find(tx, &q, *bdf, arena, err);
+
+	(void)bdf_text(text, *bdf);
+	if (r == 0 && !q)
+		return error_set(err, -ENOENT, "%s is not in quarantine", text);
+	if (r == 0)
+		r = check_free(tx, text, err);
+	if (r == 0)
+		r = op_check_none(tx, text, err);
+	if (r == 0)
+		r = manager_check_queue(tx, err);
+	return r < 0 ? r : op_add(tx, ret_op, OP_UNQUARANTINE, text, time(NULL), err);
+}
+
+int inst_quarantine_release(struct inst_manager *m, uint64_t *ret_op, struct bdf bdf, struct error *err)
+{
+	return manager_begin(m, ret_op, begin_release, &bdf, err);
+}

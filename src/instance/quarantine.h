@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* instance/quarantine — functions that are not given until somebody has looked at them, and how often each was given. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bdf.h"
+
+struct arena;
+struct error;
+struct store_tx;
+
+struct quarantine {
+	struct bdf  bdf;
+	const char *serial; /* of the device; NULL unknown */
+	const char *reason;
+	int64_t     since;  /* seconds of the epoch */
+	const char *was;    /* what it looked like when it was lent (instance/gate); NULL: an operator put it here */
+	const char *driver; /* "driver/override" that it gets back; NULL: it has them still */
+};
+
+/* The first reason stays; was and driver are added where they are not known yet. since is the caller's. */
+int quarantine_put(struct store_tx *tx, const struct quarantine *q, struct error *err);
+/* *ret is NULL if it is not in there. */
+int quarantine_find(struct store_tx *tx, struct quarantine **ret, struct bdf bdf, struct arena *arena, struct error *err);
+int quarantine_reason(struct store_tx *tx, struct bdf bdf, const char *reason, struct error *err);
+int quarantine_drop(struct store_tx *tx, struct bdf bdf, struct error *err);
+
+int wear_add(struct store_tx *tx, struct bdf bdf, struct error *err); /* it is given once more */

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* velactl quarantine list, add, release: functions that are not given to anybody. */
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+
+#include "base/auto.h"
+#include "base/bdf.h"
+#include "base/json.h"
+#include "velactl/ctl.h"
+#include "velactl/doc.h"
+#include "velactl/source.h"
+#include "velactl/table.h"
+#include "velactl/wait.h"
+
+enum { BDF, SERIAL, SINCE, REASON, COLUMNS };
+
+static const struct ctl_column columns[COLUMNS] = {
+	[BDF] = { "FUNCTION", CTL_LEFT },
+	[SERIAL] = { "SERIAL", CTL_LEFT, .drop = 1 },
+	[SINCE] = { "SINCE", CTL_LEFT, .drop = 2 },
+	[REASON] = { "REASON", CTL_LEFT, .cut = 12 },
+};
+
+static bool add_row(struct libscols_table *t, json_object *q)
+{
+	const char *cell[COLUMNS] = { ctl_doc_text(q, "bdf"), ctl_doc_text(q, "serial"), ctl_doc_text(q, "since"),
+				      ctl_doc_text(q, "reason") };
+
+	return ctl_table_row(t, NULL, cell, COLUMNS);
+}
+
+static enum ctl_exit write_list(struct ctl *c, json_object *doc)
+{
+	auto_(scols_unref_table) struct libscols_table *t = ctl_table_new(columns, COLUMNS);
+	json_object *list = ctl_doc_list(doc, "quarantine");
+	struct error err = ERROR_INIT;
+	bool ok = t;
+
+	if (c->args.json) {
+		ctl_out_json(&c->out, doc);
+		return CTL_OK;
+	}
+	for (size_t i = 0; ok && i < ctl_doc_count(list); i++)
+		ok = add_row(t, json_object_array_get_idx(list, i));
+	if (!ok) {
+		(void)error_set(&err, -ENOMEM, "no memory for a table");
+		return ctl_fail(c, &err);
+	}
+	if (ctl_doc_count(list))
+		ctl_table_print(&c->out, t, columns, COLUMNS);
+	else
+		(void)fprintf(stderr, "nothing is in quarantine\n"); /* nothing on standard output: scripts count lines */
+	return CTL_OK;
+}
+
+enum ctl_exit ctl_quarantine_list(struct ctl *c, char const *const *arg, size_t n)
+{
+	auto_(json_object_put) json_object *doc = NULL;
+	struct error err = ERROR_INIT;
+
+	(void)arg, (void)n; /* it takes none */
+	if (ctl_remote(&doc, c, "GET", "/v1/quarantine", NULL, &err) < 0)
+		return ctl_fail(c, &err);
+	return write_list(c, doc);
+}
+
+static int read_bdf(char text[BDF_TEXT_MAX], const char *arg, struct error *err)
+{
+	struct bdf bdf;
+
+	if (!bdf_parse(&bdf, arg))
+		return error_set(err, -EINVAL, "\"%.40s\" is no PCI address: say 0000:4c:00.0", arg);
+	(void)bdf_text(text, bdf);
+	return 0;
+}
+
+enum ctl_exit ctl_quarantine_add(struct ctl *c, char const *const *arg, size_t n)
+{
+	auto_(json_object_put) json_object *body = NULL, *doc = NULL;
+	struct json_out o = json_out_new();
+	struct error err = ERROR_INIT;
+	char bdf[BDF_TEXT_MAX];
+	int r = read_bdf(bdf, arg[0], &err);
+
+	(void)n;
+	if (r == 0) {
+		json_add_string(&o, "bdf", bdf);
+		json_add_string(&o, "reason", arg[1]);
+	}
+	body = json_finish(&o);
+	if (r == 0 && !body)
+		r = error_set(&err, -ENOMEM, "no memory for the request");
+	if (r < 0 || ctl_remote(&doc, c, "POST", "/v1/quarantine", body, &err) < 0)
+		return ctl_fail(c, &err);
+	return write_list(c, doc);
+}
+
+enum ctl_exit ctl_quarantine_release(struct ctl *c, char const *const *arg, size_t n)
+{
+	auto_(json_object_put) json_object *op = NULL;
+	struct error err = ERROR_INIT;
+	char path[64], bdf[BDF_TEXT_MAX];
+
+	(void)n;
+	if (read_bdf(bdf, arg[0], &err) < 0)
+		return ctl_fail(c, &err);
+	(void)snprintf(path, sizeof(path), "/v1/quarantine/%s", bdf);
+	if (ctl_remote(&op, c, "DELETE", path, NULL, &err) < 0)
+		return ctl_fail(c, &err);
+	return ctl_accepted(c, op);
+}

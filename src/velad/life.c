@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "velad/life.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "instance/instance.h"
+#include "topo/topo.h"
+#include "velad/current.h"
+#include "velad/manager.h"
+#include "velad/methods.h"
+
+#define REASON_MAX 200
+
+static int read_bdf(struct bdf *ret, const char *text, struct error *err)
+{
+	if (!bdf_parse(ret, text))
+		return error_set(err, -EINVAL, "\"%.40s\" is no PCI address: say 0000:4c:00.0", text);
+	return 0;
+}
+
+int life_get_quarantine(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+
+	(void)req;
+	return inst_quarantine_json(m->instances, &res->body, err);
+}
+
+struct quarantine_body {
+	char *bdf, *reason;
+};
+
+/* Only what can be given to a guest, or be again when its PF has VFs: anything else is a slip of the pen. */
+static int check_there(struct manager *m, struct bdf bdf, struct error *err)
+{
+	char text[BDF_TEXT_MAX];
+	int r = current_catch_up(m->now, CURRENT_TOPOLOGY, err);
+
+	if (r == 0 && topo_find(current_topo(m->now), bdf) == TOPO_NONE)
+		return error_set(err, -ENOENT, "this host has no PCI function %s; see velactl topo --all", bdf_text(text, bdf));
+	return r;
+}
+
+int life_post_quarantine(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	static const struct json_field fields[] = {
+		{ .key = "bdf", .kind = JSON_STRING, .offset = offsetof(struct quarantine_body, bdf), .required = true, .max = 16 },
+		{ .key = "reason", .kind = JSON_STRING, .offset = offsetof(struct quarantine_body, reason), .required = true, .min = 1,
+		  .max = REASON_MAX },
+		{ 0 },
+	};
+	auto_(json_object_put) json_object *doc = NULL;
+	struct quarantine_body body = { 0 };
+	struct manager *m = self;
+	struct arena arena = { 0 };
+	struct bdf bdf;
+	int r = json_parse(&doc, req->body, req->body_len, JSON_BYTES_MAX, err);
+
+	if (r == 0)
+		r = json_read(&body, fields, doc, "request", &arena, err);
+	if (r == 0)
+		r = read_bdf(&bdf, body.bdf, err);
+	if (r == 0)
+		r = check_there(m, bdf, err);
+	if (r == 0)
+		r = inst_quarantine_add(m->instances, bdf, body.reason, err);
+	arena_done(&arena);
+	return r < 0 ? r : inst_quarantine_json(m->instances, &res->body, err);
+}
+
+int life_delete_quarantine(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+	struct bdf bdf;
+	uint64_t op = 0;
+	int r = read_bdf(&bdf, req->param, err);
+
+	if (r == 0)
+		r = inst_quarantine_release(m->instances, &op, bdf, err);
+	return r < 0 ? r : methods_operation(m, res, op, err);
+}
