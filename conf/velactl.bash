@@ -34,7 +34,7 @@ _velactl()
 	fi
 	case $verb in
 	'' | help) word='topo path routes acs doctor plan capacity leases release create list show nccl-topology delete quarantine op host watch dump help' ;;
-	op) word='show wait' ;;
+	op) word='list show wait cancel' ;;
 	acs) word='show plan apply restore' ;;
 	quarantine) word='list add release' ;;
 	release) word=$(velactl leases 2>/dev/null | awk 'NR > 1 && $1 ~ /^[0-9a-f]{16}$/ { print $1 }') ;;

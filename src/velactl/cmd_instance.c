@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* velactl create, list, show, delete, op show, op wait. */
+/* velactl create, list, show, delete. */
 #include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
@@ -34,13 +34,6 @@ static int instance_path(char path[96], const char *name, struct error *err)
 				 "\"%.60s\" cannot be a guest's name: those have lower-case letters, digits and -, up to %d",
 				 name, PLAN_NAME_MAX);
 	(void)snprintf(path, 96, "/v1/instances/%s", name);
-	return 0;
-}
-
-static int parse_id(uint64_t *ret, const char *text, struct error *err)
-{
-	if (parse_uint(ret, text, 10, INT64_MAX) < 0)
-		return error_set(err, -EINVAL, "\"%.40s\" is not the number of an operation", text);
 	return 0;
 }
 
@@ -165,22 +158,6 @@ enum ctl_exit ctl_list(struct ctl *c, char const *const *arg, size_t n)
 
 /* ---- show --------------------------------------------------------------------------------------- */
 
-static void write_field(struct ctl_out *out, const char *name, const char *value)
-{
-	if (!*value)
-		return;
-	sbuf_addf(&out->text, "%-10s ", name);
-	ctl_out_wrap(out, value, 11);
-}
-
-static void write_number(struct ctl_out *out, const char *name, json_object *doc, const char *key)
-{
-	int64_t v = ctl_doc_int(doc, key, -1);
-
-	if (v >= 0)
-		sbuf_addf(&out->text, "%-10s %" PRId64 "\n", name, v);
-}
-
 /* "2026-03-01T10:00:00Z  acs.lost  0000:22:02.0: ... (3 times)" */
 static bool write_findings(struct ctl_out *out, json_object *list)
 {
@@ -206,17 +183,17 @@ static int write_instance(struct ctl_out *out, json_object *in, struct error *er
 	json_object *boot = ctl_doc_get(ctl_doc_get(in, "request"), "boot");
 	int r;
 
-	write_field(out, "name", ctl_doc_text(in, "name"));
-	write_field(out, "state", ctl_doc_text(in, "state"));
-	write_field(out, "error", ctl_doc_text(in, "error"));
-	write_field(out, "uuid", ctl_doc_text(in, "uuid"));
-	write_field(out, "created", ctl_doc_text(in, "created"));
-	write_field(out, "scrub", ctl_doc_text(in, "scrub"));
-	write_number(out, "operation", in, "operation");
-	write_field(out, "kernel", ctl_doc_text(boot, "kernel"));
-	write_field(out, "initrd", ctl_doc_text(boot, "initrd"));
-	write_field(out, "cmdline", ctl_doc_text(boot, "cmdline"));
-	write_field(out, "disk", ctl_doc_text(boot, "disk"));
+	ctl_field_write(out, "name", ctl_doc_text(in, "name"));
+	ctl_field_write(out, "state", ctl_doc_text(in, "state"));
+	ctl_field_write(out, "error", ctl_doc_text(in, "error"));
+	ctl_field_write(out, "uuid", ctl_doc_text(in, "uuid"));
+	ctl_field_write(out, "created", ctl_doc_text(in, "created"));
+	ctl_field_write(out, "scrub", ctl_doc_text(in, "scrub"));
+	ctl_number_write(out, "operation", in, "operation");
+	ctl_field_write(out, "kernel", ctl_doc_text(boot, "kernel"));
+	ctl_field_write(out, "initrd", ctl_doc_text(boot, "initrd"));
+	ctl_field_write(out, "cmdline", ctl_doc_text(boot, "cmdline"));
+	ctl_field_write(out, "disk", ctl_doc_text(boot, "disk"));
 	sbuf_add(&out->text, "\n");
 	r = ctl_bundle_write(out, ctl_doc_get(in, "bundle"), /* planned= */ false, err);
 	if (r < 0)
@@ -229,24 +206,7 @@ static int write_instance(struct ctl_out *out, json_object *in, struct error *er
 	return ctl_steps_write(out, ctl_doc_list(in, "steps"), err);
 }
 
-static int write_operation(struct ctl_out *out, json_object *op, struct error *err)
-{
-	json_object *error = ctl_doc_get(op, "error");
-
-	write_number(out, "operation", op, "id");
-	write_field(out, "kind", ctl_doc_text(op, "kind"));
-	write_field(out, "guest", ctl_doc_text(op, "instance"));
-	write_field(out, "state", ctl_doc_text(op, "state"));
-	write_field(out, "error", ctl_doc_text(error, "detail"));
-	write_field(out, "scrub", ctl_doc_text(op, "scrub"));
-	write_field(out, "created", ctl_doc_text(op, "created"));
-	write_field(out, "finished", ctl_doc_text(op, "finished"));
-	if (ctl_doc_count(ctl_doc_list(op, "steps")))
-		sbuf_add(&out->text, "\n");
-	return ctl_steps_write(out, ctl_doc_list(op, "steps"), err);
-}
-
-static enum ctl_exit show(struct ctl *c, const char *path, int (*write)(struct ctl_out *, json_object *, struct error *))
+enum ctl_exit ctl_show_doc(struct ctl *c, const char *path, int (*write)(struct ctl_out *, json_object *, struct error *))
 {
 	auto_(json_object_put) json_object *doc = NULL;
 	struct error err = ERROR_INIT;
@@ -271,7 +231,7 @@ enum ctl_exit ctl_show(struct ctl *c, char const *const *arg, size_t n)
 		return ctl_show_function(c, bdf);
 	if (ctl_args_check(&c->args, "show NAME", 0, &err) < 0 || instance_path(path, arg[0], &err) < 0)
 		return ctl_fail(c, &err);
-	return show(c, path, write_instance);
+	return ctl_show_doc(c, path, write_instance);
 }
 
 static int write_nccl(struct ctl_out *out, json_object *doc, struct error *err)
@@ -290,29 +250,5 @@ enum ctl_exit ctl_nccl(struct ctl *c, char const *const *arg, size_t n)
 	if (instance_path(path, arg[0], &err) < 0)
 		return ctl_fail(c, &err);
 	(void)snprintf(path + strlen(path), sizeof(path) - strlen(path), "/nccl-topology");
-	return show(c, path, write_nccl);
-}
-
-enum ctl_exit ctl_op_show(struct ctl *c, char const *const *arg, size_t n)
-{
-	struct error err = ERROR_INIT;
-	uint64_t id = 0;
-	char path[96];
-
-	(void)n;
-	if (parse_id(&id, arg[0], &err) < 0)
-		return ctl_fail(c, &err);
-	(void)snprintf(path, sizeof(path), "/v1/operations/%" PRIu64, id);
-	return show(c, path, write_operation);
-}
-
-enum ctl_exit ctl_op_wait(struct ctl *c, char const *const *arg, size_t n)
-{
-	struct error err = ERROR_INIT;
-	uint64_t id = 0;
-
-	(void)n;
-	if (parse_id(&id, arg[0], &err) < 0)
-		return ctl_fail(c, &err);
-	return ctl_wait(c, id);
+	return ctl_show_doc(c, path, write_nccl);
 }

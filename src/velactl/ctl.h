@@ -46,6 +46,8 @@ enum ctl_exit ctl_fail(struct ctl *c, const struct error *err);
 int ctl_conf(struct ctl *c, struct error *err); /* reads it once */
 /* One line of watch; when: "12:34:56". */
 void ctl_change_line(struct ctl_out *out, const char *when, int64_t generation, struct json_object *item);
+/* GET path, as text by write or as JSON. */
+enum ctl_exit ctl_show_doc(struct ctl *c, const char *path, int (*write)(struct ctl_out *, struct json_object *, struct error *));
 void ctl_findings_write(struct ctl_out *out, struct json_object *doc); /* "! ID COMPONENT: TEXT" lines */
 
 enum ctl_exit ctl_topo(struct ctl *c, char const *const *arg, size_t n);
@@ -64,6 +66,8 @@ enum ctl_exit ctl_list(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_show(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_show_function(struct ctl *c, struct bdf bdf);
 enum ctl_exit ctl_delete(struct ctl *c, char const *const *arg, size_t n);
+enum ctl_exit ctl_op_list(struct ctl *c, char const *const *arg, size_t n);
+enum ctl_exit ctl_op_cancel(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_op_show(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_op_wait(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_leases(struct ctl *c, char const *const *arg, size_t n);

@@ -3,6 +3,7 @@
 #include "velactl/out.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/parse.h"
+#include "velactl/doc.h"
 
 #define WIDTH_MIN     40
 #define WIDTH_MAX     4096
@@ -36,11 +38,12 @@ static unsigned width_terminal(void)
 void ctl_out_init(struct ctl_out *o)
 {
 	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-	bool terminal = isatty(STDOUT_FILENO);
+	bool terminal = isatty(STDOUT_FILENO), able = terminal && term && strcmp(term, "dumb") != 0;
 
 	*o = (struct ctl_out){
 		.width = terminal ? width_terminal() : width_env(),
-		.colour = terminal && !(no_color && *no_color) && term && strcmp(term, "dumb") != 0,
+		.colour = able && !(no_color && *no_color),
+		.moves = able,
 	};
 	if (o->width && o->width < WIDTH_MIN)
 		o->width = WIDTH_MIN;
@@ -205,4 +208,20 @@ void ctl_out_json(struct ctl_out *o, json_object *doc)
 	o->text.failed = o->text.failed || !text;
 	sbuf_add(&o->text, text ? text : "");
 	sbuf_add(&o->text, "\n");
+}
+
+void ctl_field_write(struct ctl_out *out, const char *name, const char *value)
+{
+	if (!*value)
+		return;
+	sbuf_addf(&out->text, "%-10s ", name);
+	ctl_out_wrap(out, value, 11);
+}
+
+void ctl_number_write(struct ctl_out *out, const char *name, json_object *doc, const char *key)
+{
+	int64_t v = ctl_doc_int(doc, key, -1);
+
+	if (v >= 0)
+		sbuf_addf(&out->text, "%-10s %" PRId64 "\n", name, v);
 }

@@ -12,6 +12,7 @@ struct ctl_out {
 	struct sbuf text;   /* not written yet */
 	unsigned    width;  /* of a line; 0: no limit */
 	bool        colour; /* escape sequences are welcome */
+	bool        moves;  /* a line may be written over: a terminal that can */
 	int         error;  /* errno of the first failed write */
 };
 
@@ -29,6 +30,9 @@ void ctl_out_wrap(struct ctl_out *o, const char *text, unsigned hang);
 /* text, padded with blanks to n columns; one that is longer is cut and ends with "..." */
 void ctl_out_cell(struct ctl_out *o, const char *text, unsigned n);
 void ctl_out_end(struct ctl_out *o); /* a newline, in the place of blanks */
+/* "name       value", wrapped; nothing for "" and for what is no number */
+void ctl_field_write(struct ctl_out *out, const char *name, const char *value);
+void ctl_number_write(struct ctl_out *out, const char *name, struct json_object *doc, const char *key);
 void ctl_out_json(struct ctl_out *o, struct json_object *doc); /* pretty, with a newline */
 
 unsigned ctl_out_columns(const char *utf8); /* that a text takes on a terminal */

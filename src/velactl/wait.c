@@ -4,92 +4,51 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <time.h>
 
 #include "base/json.h"
 #include "velactl/ctl.h"
 #include "velactl/doc.h"
+#include "velactl/progress.h"
 #include "velactl/source.h"
 
 #define POLL_FIRST_MS 50  /* a short operation is seen to end at once, */
 #define POLL_MOST_MS  500 /* a long one does not cost a core */
+#define POLL_SEEN_MS  200 /* on a terminal, where somebody looks */
 
-enum told { TOLD_NOTHING, TOLD_DONE, TOLD_FAILED, TOLD_REVERTED };
-
-static enum told told_of(json_object *step)
-{
-	const char *state = ctl_doc_text(step, "state");
-
-	return strcmp(state, "done") == 0	 ? TOLD_DONE
-	       : strcmp(state, "failed") == 0	 ? TOLD_FAILED
-	       : strcmp(state, "reverted") == 0 ? TOLD_REVERTED
-						: TOLD_NOTHING;
-}
-
-static void tell(struct ctl_out *out, json_object *step, enum told what)
-{
-	const char *from = ctl_doc_text(step, "from"), *to = ctl_doc_text(step, "to");
-	const char *target = ctl_doc_text(step, "target");
-	unsigned columns = ctl_out_columns(target);
-
-	sbuf_addf(&out->text, "%-8s  ", ctl_doc_text(step, "state"));
-	ctl_out_cell(out, ctl_doc_text(step, "id"), 8);
-	sbuf_add(&out->text, "  ");
-	ctl_out_cell(out, target, columns > 12 ? columns : 12); /* of a BDF */
-	sbuf_add(&out->text, "  ");
-	ctl_out_safe(out, what == TOLD_REVERTED ? to : from);
-	sbuf_add(&out->text, " -> ");
-	ctl_out_safe(out, what == TOLD_REVERTED ? from : to);
-	sbuf_add(&out->text, "\n");
-}
-
-static void tell_if_new(struct ctl_progress *p, struct ctl_out *out, json_object *steps, size_t i, bool reverted)
-{
-	json_object *step = json_object_array_get_idx(steps, i);
-	enum told now = told_of(step);
-
-	if (now == TOLD_NOTHING || p->told[i] == now || (now == TOLD_REVERTED) != reverted)
-		return;
-	tell(out, step, now);
-	p->told[i] = (uint8_t)now;
-}
-
-void ctl_progress_write(struct ctl_progress *p, struct ctl_out *out, json_object *op)
-{
-	json_object *steps = ctl_doc_list(op, "steps");
-	bool deleting = strcmp(ctl_doc_text(op, "kind"), "delete") == 0 || strcmp(ctl_doc_text(op, "kind"), "acs-restore") == 0;
-	size_t n = ctl_doc_count(steps);
-
-	n = n < CTL_STEPS_MAX ? n : CTL_STEPS_MAX;
-	if (!deleting) /* of a delete, "done" is where it starts from */
-		for (size_t i = 0; i < n; i++)
-			tell_if_new(p, out, steps, i, false);
-	else
-		for (size_t i = 0; i < n; i++)
-			if (told_of(json_object_array_get_idx(steps, i)) == TOLD_FAILED)
-				tell_if_new(p, out, steps, i, false);
-	for (size_t i = 0; i < n; i++) /* a create that failed takes its steps back, the last one first */
-		tell_if_new(p, out, steps, deleting ? i : n - 1 - i, true);
-}
+struct follow {
+	struct ctl         *c;
+	uint64_t            id, from, deadline; /* of the operation; ms */
+	enum ctl_wait_why   why;
+	int                 breaks_fd; /* signalfd of SIGINT; -1: it ends velactl */
+	unsigned            breaks;    /* how often Ctrl-C was pressed */
+	struct ctl_progress progress;
+	json_object        *op; /* owned: as it was seen last */
+};
 
 static bool finished(json_object *op)
 {
 	const char *state = ctl_doc_text(op, "state");
 
-	return strcmp(state, "succeeded") == 0 || strcmp(state, "failed") == 0;
+	return strcmp(state, "succeeded") == 0 || strcmp(state, "failed") == 0 || strcmp(state, "cancelled") == 0;
 }
 
 int ctl_op_result(json_object *op, struct error *err)
 {
 	json_object *error = ctl_doc_get(op, "error");
-	const char *detail = ctl_doc_text(error, "detail"), *in = ctl_doc_text(op, "instance");
+	const char *detail = ctl_doc_text(error, "detail"), *in = ctl_doc_text(op, "instance"), *state = ctl_doc_text(op, "state");
+	bool cancelled = strcmp(state, "cancelled") == 0;
 
-	if (strcmp(ctl_doc_text(op, "state"), "succeeded") == 0)
+	if (strcmp(state, "succeeded") == 0)
 		return 0;
-	return error_set(err, ctl_exit_errno(ctl_doc_text(error, "code")), "%s%s%s failed (operation %" PRId64 "): %s",
-			 ctl_doc_text(op, "kind"), *in ? " of " : "", in, ctl_doc_int(op, "id", 0),
+	return error_set(err, cancelled ? -ECANCELED : ctl_exit_errno(ctl_doc_text(error, "code")),
+			 "%s%s%s %s (operation %" PRId64 "): %s", ctl_doc_text(op, "kind"), *in ? " of " : "", in,
+			 cancelled ? "was cancelled" : "failed", ctl_doc_int(op, "id", 0),
 			 *detail ? detail : "velad does not say why");
 }
 
@@ -101,64 +60,164 @@ static uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-static void sleep_ms(uint64_t ms)
-{
-	const struct timespec t = { .tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000 };
+/* ---- Ctrl-C ------------------------------------------------------------------------------------------- */
 
-	(void)nanosleep(&t, NULL); /* a signal only makes it shorter */
+static int catch_breaks(sigset_t *old)
+{
+	sigset_t set;
+	int fd;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGINT);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd >= 0)
+		(void)sigprocmask(SIG_BLOCK, &set, old);
+	return fd;
 }
 
-/* Until it is finished or the deadline is there; the last answer in *ret. */
-static int follow(json_object **ret, struct ctl *c, uint64_t id, struct error *err)
+/* Standard error: standard output may be a file, and whoever presses Ctrl-C looks at the terminal. */
+static void ask_to_cancel(struct follow *f)
 {
-	uint64_t deadline = now_ms() + c->args.timeout * 1000, pause = POLL_FIRST_MS;
-	struct ctl_progress progress = { 0 };
+	auto_(json_object_put) json_object *op = NULL;
+	struct error err = ERROR_INIT;
 	char path[64];
 
-	(void)snprintf(path, sizeof(path), "/v1/operations/%" PRIu64, id);
+	(void)snprintf(path, sizeof(path), "/v1/operations/%" PRIu64 "/cancel", f->id);
+	if (ctl_remote(&op, f->c, "POST", path, NULL, &err) < 0)
+		(void)fprintf(stderr, "velactl: %s\nvelactl: Ctrl-C again leaves operation %" PRIu64 " alone\n", err.text, f->id);
+	else
+		(void)fprintf(stderr, "velactl: asked velad to cancel operation %" PRIu64 "; Ctrl-C again leaves it alone\n", f->id);
+}
+
+/* True: it is left. Sleeps up to ms. */
+static bool broken(struct follow *f, uint64_t ms)
+{
+	struct pollfd p = { .fd = f->breaks_fd, .events = POLLIN };
+	struct signalfd_siginfo si;
+
+	if (poll(&p, 1, (int)ms) <= 0 || read(f->breaks_fd, &si, sizeof(si)) != sizeof(si))
+		return false;
+	if (f->c->out.moves)
+		(void)fprintf(stderr, "\n"); /* behind ^C */
+	if (f->why == CTL_WAIT_OURS && f->breaks++ == 0) {
+		ask_to_cancel(f);
+		return false;
+	}
+	return true;
+}
+
+/* ---- following ------------------------------------------------------------------------------------------ */
+
+static void show(struct follow *f)
+{
+	struct ctl_out *out = &f->c->out;
+
+	if (f->c->args.json)
+		return;
+	if (out->moves)
+		ctl_progress_clear(out);
+	ctl_progress_write(&f->progress, out, f->op);
+	if (out->moves && !finished(f->op))
+		ctl_progress_line(out, f->op, now_ms() - f->from);
+	ctl_out_flush(out);
+}
+
+/* Until it is finished, or the time is over, or nobody reads the output: f->op is as it was then. -EINTR: left. */
+static int follow(struct follow *f, struct error *err)
+{
+	uint64_t pause = POLL_FIRST_MS, most = f->c->out.moves ? POLL_SEEN_MS : POLL_MOST_MS;
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/v1/operations/%" PRIu64, f->id);
 	for (;;) {
 		json_object *op = NULL;
 		uint64_t now;
 
-		if (ctl_remote(&op, c, "GET", path, NULL, err) < 0)
-			return err->code == -ENOENT ? err->code : error_prefix(err, "waiting for operation %" PRIu64, id);
-		json_object_put(*ret);
-		*ret = op;
-		if (!c->args.json) {
-			ctl_progress_write(&progress, &c->out, op);
-			ctl_out_flush(&c->out);
-		}
+		if (ctl_remote(&op, f->c, "GET", path, NULL, err) < 0)
+			return err->code == -ENOENT ? err->code : error_prefix(err, "waiting for operation %" PRIu64, f->id);
+		json_object_put(f->op);
+		f->op = op;
+		show(f);
 		now = now_ms();
-		if (finished(op) || now >= deadline || c->out.error)
+		if (finished(op) || now >= f->deadline || f->c->out.error)
 			return 0;
-		sleep_ms(pause < deadline - now ? pause : deadline - now);
-		pause = pause * 2 < POLL_MOST_MS ? pause * 2 : POLL_MOST_MS;
+		if (broken(f, pause < f->deadline - now ? pause : f->deadline - now))
+			return error_set(err, -EINTR, "operation %" PRIu64 " is %s and goes on; velactl op wait %" PRIu64 " follows it",
+					 f->id, ctl_doc_text(op, "state"), f->id);
+		pause = pause * 2 < most ? pause * 2 : most;
 	}
 }
 
-enum ctl_exit ctl_wait(struct ctl *c, uint64_t id)
+/* What is true now, by what was done. */
+static const char *outcome(json_object *op)
 {
-	auto_(json_object_put) json_object *op = NULL;
-	struct error err = ERROR_INIT;
-	int r = follow(&op, c, id, &err);
+	static const struct {
+		const char *kind, *is;
+	} words[] = {
+		{ "create", "is running" }, { "delete", "is deleted" },	  { "start", "is running" },
+		{ "stop", "is stopped" },   { "reboot", "was rebooted" },
+	};
 
-	if (r < 0)
-		return ctl_fail(c, &err);
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strcmp(ctl_doc_text(op, "kind"), words[i].kind) == 0)
+			return words[i].is;
+	return "is done";
+}
+
+static enum ctl_exit report(struct follow *f, struct error *err)
+{
+	struct ctl *c = f->c;
+
 	if (c->args.json)
-		ctl_out_json(&c->out, op);
-	if (!finished(op)) {
-		(void)error_set(&err, -ETIMEDOUT,
+		ctl_out_json(&c->out, f->op);
+	if (!finished(f->op)) {
+		(void)error_set(err, -ETIMEDOUT,
 				"operation %" PRIu64 " still is %s after %" PRIu64 " s and goes on; see velactl op wait %" PRIu64,
-				id, ctl_doc_text(op, "state"), c->args.timeout, id);
-		return ctl_fail(c, &err);
+				f->id, ctl_doc_text(f->op, "state"), c->args.timeout, f->id);
+		return ctl_fail(c, err);
 	}
-	if (ctl_op_result(op, &err) < 0)
-		return ctl_fail(c, &err);
-	if (!c->args.json && *ctl_doc_text(op, "instance")) {
-		ctl_out_safe(&c->out, ctl_doc_text(op, "instance"));
-		sbuf_addf(&c->out.text, " is %s\n", strcmp(ctl_doc_text(op, "kind"), "create") == 0 ? "running" : "deleted");
+	if (ctl_op_result(f->op, err) < 0 && !(f->why == CTL_WAIT_CANCEL && err->code == -ECANCELED))
+		return ctl_fail(c, err);
+	if (f->why == CTL_WAIT_CANCEL && err->code == 0) {
+		(void)error_set(err, -EBUSY, "operation %" PRIu64 " had succeeded before it could be cancelled", f->id);
+		return ctl_fail(c, err);
+	}
+	if (f->why == CTL_WAIT_CANCEL) {
+		if (!c->args.json)
+			ctl_out_safe(&c->out, err->text), sbuf_add(&c->out.text, "\n");
+		return CTL_OK;
+	}
+	if (!c->args.json && *ctl_doc_text(f->op, "instance")) {
+		ctl_out_safe(&c->out, ctl_doc_text(f->op, "instance"));
+		sbuf_addf(&c->out.text, " %s\n", outcome(f->op));
 	}
 	return CTL_OK;
+}
+
+enum ctl_exit ctl_wait(struct ctl *c, uint64_t id, enum ctl_wait_why why)
+{
+	struct follow f = { .c = c, .id = id, .from = now_ms(), .why = why };
+	struct error err = ERROR_INIT;
+	enum ctl_exit status;
+	sigset_t old;
+
+	f.deadline = f.from + c->args.timeout * 1000;
+	f.breaks_fd = catch_breaks(&old);
+	if (follow(&f, &err) < 0) {
+		if (c->out.moves && !c->args.json)
+			ctl_progress_clear(&c->out);
+		status = ctl_fail(c, &err);
+	} else {
+		if (c->out.moves && !c->args.json && !finished(f.op))
+			ctl_progress_clear(&c->out);
+		status = report(&f, &err);
+	}
+	json_object_put(f.op);
+	if (f.breaks_fd >= 0) {
+		(void)sigprocmask(SIG_SETMASK, &old, NULL);
+		(void)close(f.breaks_fd);
+	}
+	return status;
 }
 
 enum ctl_exit ctl_accepted(struct ctl *c, json_object *op)
@@ -171,7 +230,7 @@ enum ctl_exit ctl_accepted(struct ctl *c, json_object *op)
 		return ctl_fail(c, &err);
 	}
 	if (!c->args.no_wait)
-		return ctl_wait(c, (uint64_t)id);
+		return ctl_wait(c, (uint64_t)id, CTL_WAIT_OURS);
 	if (c->args.json)
 		ctl_out_json(&c->out, op);
 	else

@@ -83,7 +83,7 @@ static void parameters_are_decoded(void **state)
 static void errors_are_complete(void **state)
 {
 	static const int codes[] = { -EINVAL, -E2BIG, -EPERM, -EACCES, -ENOENT, -EEXIST, -EBUSY, -ESTALE, -EIDRM, -ENOSPC,
-				     -ENODEV, -EREMOTEIO, -ETIMEDOUT };
+				     -ENODEV, -EREMOTEIO, -ETIMEDOUT, -ECANCELED, -EREMCHG, -EKEYREJECTED, -EUSERS };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {

@@ -75,7 +75,7 @@ terminal() {
 says 2 'which verb? see velactl help'
 says 2 'unknown verb "foo"; see velactl help' foo
 says 2 'unknown verb "tpoo"; did you mean topo? see velactl help' tpoo
-says 2 'op what? say op show or op wait' op
+says 2 'op what? say op list or op show or op wait or op cancel' op
 says 2 'unknown option --vfz; did you mean --vfs?' plan --vfz 2
 says 2 'plan has no option --gpu; see velactl help plan' plan --gpu 2
 says 2 '--memory: "12Q" is not a size; say 512M or 4G' plan --memory 12Q
@@ -110,7 +110,7 @@ gives 0 '^usage: velactl op wait ' help op wait
 says 2 'unknown verb "foo"; see velactl help' help foo
 man=docs/velactl.1
 missing=
-for verb in '' topo path routes 'acs show' 'acs plan' 'acs apply' 'acs restore' doctor plan capacity leases release create list show delete 'op show' 'op wait' host dump; do
+for verb in '' topo path routes 'acs show' 'acs plan' 'acs apply' 'acs restore' doctor plan capacity leases release create list show delete 'op list' 'op show' 'op wait' 'op cancel' host dump; do
 	# shellcheck disable=SC2086 # two words: op show
 	run help $verb
 	narrow "$dir/out" 80 || missing+=" (a line of help $verb is too long)"
@@ -294,6 +294,41 @@ gives 1 '^reverted +bind' create broken "${online[@]}"
 check 'a failed create says why' grep -Fxq 'velactl: create of broken failed (operation 2): step domain good: qemu said no' "$dir/err"
 gives 8 '^done +vfio' create slow --timeout 1 "${online[@]}"
 check 'a time-out says how to go on' grep -q 'goes on; see velactl op wait 3$' "$dir/err"
+# broken WAIT COMMAND...: Ctrl-C after WAIT seconds, and again as long as it runs
+broken() {
+	local wait=$1 pid
+	shift
+	"$velactl" "$@" >"$dir/out" 2>"$dir/err" </dev/null &
+	pid=$!
+	sleep "$wait"
+	while kill -INT "$pid" 2>/dev/null; do sleep 1; done
+	wait "$pid"
+	rc=$?
+}
+broken 0.5 create long "${online[@]}"
+check 'Ctrl-C asks velad to cancel, and says what came of it: exit 1' eval '((rc == 1)) && grep -q "^velactl: asked velad to cancel operation 6;" "$dir/err" &&
+	grep -Fxq "velactl: create of long was cancelled (operation 6): everything was given back" "$dir/err"'
+broken 0.5 create slow "${online[@]}"
+check 'what cannot be cancelled is said, and the second Ctrl-C leaves it: exit 1' eval '((rc == 1)) && grep -Fxq "velactl: operation 3 cannot be cancelled" "$dir/err" &&
+	grep -Fxq "velactl: operation 3 is running and goes on; velactl op wait 3 follows it" "$dir/err"'
+broken 0.5 op wait 3 "${online[@]}"
+check 'op wait only looks: Ctrl-C leaves it' eval '((rc == 1)) && ! grep -q cancel "$dir/err" && grep -q "goes on; velactl op wait 3" "$dir/err"'
+run create long --no-wait "${online[@]}"
+gives 0 '^create of long was cancelled' op cancel 6 "${online[@]}"
+says 4 'operation 3 cannot be cancelled' op cancel 3 "${online[@]}"
+gives 0 '^ *2 +create +broken +failed +1/5' op list "${online[@]}"
+check 'one page of them' test "$(wc -l <"$dir/out")" = 3
+says 2 '"a/b" cannot be a guest'"'"'s name' op list a/b "${online[@]}"
+for width in 80 160; do
+	terminal "$width" create good "${online[*]}"
+	check "create on a terminal of $width columns: a line that moves, none too wide" python3 -c '
+import re, sys
+text = open(sys.argv[1], newline="").read()
+lines = [re.sub("\033\\[[0-9;]*[A-Za-z]", "", l) for l in re.split("[\r\n]+", text)]
+assert any(l.startswith("####") and "/5" in l for l in lines), text
+assert sum(l.startswith("done ") for l in lines) == 5 and "good is running" in lines, text
+assert max(map(len, lines)) <= int(sys.argv[2]), text' "$dir/out" "$width"
+done
 run create full "${online[@]}"
 check 'no capacity: exit 5, and the reasons' eval '((rc == 5)) && (($(grep -c "^  - 0000:" "$dir/err") == 2))'
 run -o json create full "${online[@]}"

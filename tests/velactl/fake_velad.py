@@ -25,8 +25,9 @@ BUNDLE = {"gpus": [{"bdf": "0000:19:00.0", "numa_node": 0}],
                    "exists": False}],
           "companions": [], "cells": [{"host_node": 0, "memory": 536870912, "vcpus": 2}], "worst_path": "PIX",
           "gpu_path": None}
-OPS = {"good": 1, "broken": 2, "slow": 3, "evil": 4}
+OPS = {"good": 1, "broken": 2, "slow": 3, "long": 6, "evil": 4}
 polls = {}
+cancelled = set()
 
 
 def steps(states):
@@ -55,11 +56,20 @@ def operation(number, kind="create"):
     elif number == 3:
         op["instance"] = "slow"
         op["steps"] = steps(["done", "begun", "pending", "pending", "pending"])
+    elif number == 6:
+        op["instance"] = "long"
+        op["steps"] = steps(["done", "begun", "pending", "pending", "pending"])
+        if 6 in cancelled:
+            op["steps"] = steps(["done", "reverted", "pending", "pending", "pending"])
+            op["state"], op["finished"] = "cancelled", "2026-11-29T10:00:03Z"
+            op["error"] = {"code": "cancelled", "detail": "everything was given back"}
     elif number == 4:
         op.update(instance="\x1b[31mevil", state="failed", error={"code": "busy", "detail": "a\x1b[2Jb\nc"}, steps=[
             {"id": "\x1b[5m", "target": "x\r", "from": "\x07", "to": "\u009b1m", "state": "done"}])
     else:
         return None
+    done = "reverted" if op["kind"] == "delete" else "done"
+    op["progress"] = {"done": sum(x["state"] == done for x in op.get("steps", [])), "total": len(op.get("steps", []))}
     return op
 
 
@@ -99,7 +109,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, instance(what[1]))
         elif what[0] == "instances" and what[1] == "nonsense":
             self.answer(200, b"<html>")
-        elif what[0] == "operations" and what[1] in "12345":
+        elif what == ["operations"]:
+            self.answer(200, {"operations": [operation(n) for n in (2, 1)], "next": None})
+        elif what[0] == "operations" and what[1] in "123456":
             self.answer(200, operation(int(what[1]), "delete" if what[1] == "5" else "create"))
         elif what == ["topology"]:
             self.problem(503, "host", "cannot list the PCI bus")
@@ -107,6 +119,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.problem(404, "not_found", "there is no %s" % self.path)
 
     def do_POST(self):
+        if self.path.endswith("/cancel"):
+            number = int(self.path.split("/")[3])
+            if number == 3:
+                return self.problem(409, "busy", "operation 3 cannot be cancelled")
+            cancelled.add(number)
+            return self.answer(202, operation(number))
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         name = request.get("name", "")
         if self.path == "/v1/plans":
@@ -122,6 +140,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.problem(409, "exists", "the name taken is taken")
         elif name in OPS:
             polls.pop(OPS[name], None)
+            cancelled.discard(OPS[name])
             self.answer(202, {"id": OPS[name], "kind": "create", "instance": name, "state": "queued", "steps": []})
         else:
             self.problem(403, "denied", "not for you")

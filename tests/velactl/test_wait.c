@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "velactl/progress.h"
 #include "velactl/wait.h"
 
 #include "api/method.h"
@@ -55,6 +56,25 @@ static void a_delete_starts_with_steps_done(void **state)
 	assert_told(&p, OP("delete", "reverted", "reverted"), "reverted  domain    g             b -> a\n");
 }
 
+/* The line that moves: as wide as the terminal less one, whatever is under way. */
+static void the_last_line_moves(void **state)
+{
+	static const char op[] = "{\"progress\":{\"done\":5,\"total\":10},\"steps\":[" STEP("vfio", "x", "done") "," STEP("bind", "0000:19:00.0", "begun")
+				 "," STEP("bind", "0000:3b:00.0", "begun") "]}";
+	struct ctl_out wide = { .width = 60 }, narrow = { .width = 40 }, odd = { .width = 40 };
+	json_object *doc = json_of(op), *nothing = json_of("{\"progress\":{\"done\":9,\"total\":3}}");
+
+	(void)state;
+	ctl_progress_line(&wide, doc, 3999);
+	assert_printed(&wide, "\r##########.......... 5/10  3 s  bind 0000:19:00.0 and 1 ...");
+	ctl_progress_line(&narrow, doc, 0);
+	assert_printed(&narrow, "\r##########.......... 5/10  0 s  bind...");
+	ctl_progress_line(&odd, nothing, 0);
+	assert_printed(&odd, "\r.................... 9/3  0 s          ");
+	json_object_put(doc);
+	json_object_put(nothing);
+}
+
 static void operations_without_sense(void **state)
 {
 	struct ctl_progress p = { 0 };
@@ -94,6 +114,7 @@ static void exit_statuses(void **state)
 	} expected[] = {
 		{ "invalid", 2 }, { "too_large", 2 }, { "denied", 1 },     { "not_found", 3 },  { "exists", 4 },  { "busy", 4 },
 		{ "stale_plan", 4 }, { "gone", 4 }, { "no_capacity", 5 }, { "method", 1 }, { "host", 1 }, { "hypervisor", 1 }, { "timeout", 8 }, { "internal", 1 },
+		{ "cancelled", 1 }, { "changed", 4 }, { "key_reused", 4 }, { "limit", 1 },
 	};
 
 	(void)state;
@@ -135,8 +156,9 @@ static void verbs(void **state)
 	}
 	assert_verb("topo", NULL, "topo", "");
 	assert_verb("op", "wait", "op wait", "");
-	assert_verb("op", NULL, "", "op what? say op show or op wait");
-	assert_verb("op", "cancel", "", "op what? say op show or op wait");
+	assert_verb("op", NULL, "", "op what? say op list or op show or op wait or op cancel");
+	assert_verb("op", "cancel", "op cancel", "");
+	assert_verb("op", "stop", "", "op what? say op list or op show or op wait or op cancel");
 	assert_verb("lst", NULL, "", "unknown verb \"lst\"; did you mean list? see velactl help");
 	assert_verb("frobnicate", NULL, "", "unknown verb \"frobnicate\"; see velactl help");
 	assert_verb("x", NULL, "", "unknown verb \"x\"; see velactl help");
@@ -148,6 +170,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(steps_are_told_once),	    cmocka_unit_test(a_failed_create_takes_its_steps_back),
 		cmocka_unit_test(a_delete_starts_with_steps_done), cmocka_unit_test(operations_without_sense),
+		cmocka_unit_test(the_last_line_moves),
 		cmocka_unit_test(results),		    cmocka_unit_test(exit_statuses),
 		cmocka_unit_test(verbs),
 	};
