@@ -81,10 +81,10 @@ $(B)/tests/%: tests/%.c $(ALL_ROOMS)
 
 # the simulated kernel that serves a text host (FUSE); tests/hostsim/*.sh run velad on it
 HOSTSIM   := $(B)/tests/hostsim/hostsim
-$(HOSTSIM): $(filter-out tests/hostsim/test_%,$(wildcard tests/hostsim/*.c)) $(call archives,host base)
+$(HOSTSIM): $(filter-out tests/hostsim/test_%,$(wildcard tests/hostsim/*.c)) $(call archives,plan topo host base)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo '  TEST  tests/hostsim')
-	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter-out %.h,$^) $$(pkg-config --cflags --libs fuse3)
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter-out %.h,$^) $$(pkg-config --cflags --libs fuse3 json-c)
 $(HOSTSIM): $(wildcard tests/hostsim/*.h)
 
 .PHONY: check build-tests check-unit check-lab golden demo arrows lint bench deps install clean fuzz chaos

@@ -11,6 +11,8 @@ _velactl()
 	--gdr) mapfile -t COMPREPLY < <(compgen -W 'required preferred off' -- "$cur"); return ;;
 	--plan) mapfile -t COMPREPLY < <(compgen -W "$(velactl leases 2>/dev/null | awk 'NR > 1 && $1 ~ /^[0-9a-f]{16}$/ { print $1 }')" -- "$cur"); return ;;
 	--policy) mapfile -t COMPREPLY < <(compgen -W 'strict loose' -- "$cur"); return ;;
+	--pcie) mapfile -t COMPREPLY < <(compgen -W 'switches root-ports' -- "$cur"); return ;;
+	--firmware) mapfile -t COMPREPLY < <(compgen -W 'bios uefi' -- "$cur"); return ;;
 	--spread) mapfile -t COMPREPLY < <(compgen -W 'pf' -- "$cur"); return ;;
 	--hugepages) mapfile -t COMPREPLY < <(compgen -W '2M 1G' -- "$cur"); return ;;
 	--max-path | --max-gpu-path) mapfile -t COMPREPLY < <(compgen -W 'PIX PXB PHB NODE SYS' -- "$cur"); return ;;

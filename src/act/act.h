@@ -17,6 +17,7 @@
 
 struct error;
 struct host_root;
+struct plan_vf_settings;
 
 #define ACT_DRIVER_MAX 64
 
@@ -82,6 +83,9 @@ struct act_ops {
 	/* Whether a partition of Fabric Manager is active, once it is as wanted. -ENODEV: there is no such partition, or no
 	 * Fabric Manager; -EBUSY: another one that is active has GPUs of it; -EIO, -ETIMEDOUT. */
 	int (*partition)(void *self, bool *ret, unsigned id, enum act_want want, struct error *err);
+	/* Settings of a VF, once these are set, all of which the kernel sets by one message (plan_vf_group()). want NULL: it
+	 * only looks. -ENODEV as above; -ENETDOWN: its PF has no interface; -ENXIO: its driver refuses them; -EIO. */
+	int (*vf)(void *self, struct plan_vf_settings *ret, struct bdf vf, const struct plan_vf_settings *want, struct error *err);
 	int (*domain)(void *self, enum act_domain *ret, const char *name, struct error *err);
 	int (*domain_start)(void *self, const char *name, const char *xml, struct error *err); /* define, create */
 	int (*domain_stop)(void *self, const char *name, struct error *err); /* destroy, undefine; absent is fine */

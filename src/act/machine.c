@@ -139,6 +139,21 @@ static int partition(void *self, bool *ret, unsigned id, enum act_want want, str
 	return r;
 }
 
+static int vf(void *self, struct plan_vf_settings *ret, struct bdf fn, const struct plan_vf_settings *want, struct error *err)
+{
+	struct act_machine *m = self;
+	struct wire_call c = wire_call(WIRE_VF, fn);
+	int r;
+
+	if (!m->remote || !want)
+		return act_pci_vf(&m->pci, ret, fn, want, err);
+	c.vf_has = want->has;
+	for (int a = 0; a < PLAN_VF_ATTR_MAX_; a++)
+		c.vf_value[a] = want->has & PLAN_VF_BIT(a) ? want->value[a] : 0;
+	r = act_remote_call(m->remote, NULL, &c, err);
+	return r < 0 ? r : act_pci_vf(&m->pci, ret, fn, NULL, err);
+}
+
 static int domain(void *self, enum act_domain *ret, const char *name, struct error *err)
 {
 	return act_virt_domain(((struct act_machine *)self)->virt, ret, name, err);
@@ -167,6 +182,7 @@ static const struct act_ops machine_ops = {
 	.reset = reset,
 	.scrub = scrub,
 	.partition = partition,
+	.vf = vf,
 	.domain = domain,
 	.domain_start = domain_start,
 	.domain_stop = domain_stop,

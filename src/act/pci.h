@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 /* act/pci — drivers and VF counts of PCI functions (pci.c), control words of their config space (word.c), whether they
- * may sleep (power.c), and their reset (reset.c), through sysfs (Documentation/ABI/testing/sysfs-bus-pci). Only these files write there. The kernel works while write(2) runs,
+ * may sleep (power.c), their reset (reset.c), and settings of VFs (vf.c), through sysfs
+ * (Documentation/ABI/testing/sysfs-bus-pci). Only these files write there. The kernel works while write(2) runs,
  * so calls may block as long as a driver does. */
 
 #include <stdint.h>
@@ -11,6 +12,7 @@
 #include "host/root.h"
 
 struct error;
+struct plan_vf_settings;
 
 #define ACT_PCI_DEADLINE_MS 5000 /* for the kernel to show what it was told */
 
@@ -48,6 +50,9 @@ int act_pci_alive(const struct act_pci *p, struct act_alive *ret, struct bdf fn,
 int act_pci_reset_may(const struct act_pci *p, struct bdf fn, const struct bdf *mine, size_t n, struct error *err);
 int act_pci_reset(const struct act_pci *p, struct bdf fn, const struct bdf *mine, size_t n, struct error *err);
 int act_scrub(const struct act_pci *p, struct bdf fn, const char *program, unsigned seconds, struct error *err);
+/* As act_ops.vf. */
+int act_pci_vf(const struct act_pci *p, struct plan_vf_settings *ret, struct bdf vf, const struct plan_vf_settings *want,
+	       struct error *err);
 
 /* "sys/devices/pci0000:15/.../0000:17:01.0" (room-private) */
 int act_pci_path(const struct act_pci *p, char path[HOST_PATH_MAX], struct bdf fn, struct error *err);

@@ -12,12 +12,13 @@
 #include "base/strtab.h"
 #include "host/root.h"
 
-_Static_assert(sizeof(struct wire_call) == 164 && sizeof(struct wire_answer) == 528, "no padding that would go unchecked");
+_Static_assert(sizeof(struct wire_call) == 256 && sizeof(struct wire_answer) == 528, "no padding that would go unchecked");
 
 static const char *const verbs[WIRE_VERB_MAX_] = {
 	[WIRE_OPEN] = "open",         [WIRE_VFIO_LOAD] = "vfio-load", [WIRE_VF_COUNT] = "vf-count",
 	[WIRE_DRIVER] = "driver",     [WIRE_WORD] = "word",           [WIRE_POWER] = "power",
 	[WIRE_PARTITION] = "partition",
+	[WIRE_VF] = "vf",
 	[WIRE_RESET] = "reset",
 };
 static const char *const files[WIRE_FILE_MAX_] = {
@@ -132,6 +133,27 @@ static const char *take_partition(struct wire_call *ret, const struct wire_call 
 	return c->set <= ACT_OFF ? NULL : "a partition can be looked at, activated and deactivated";
 }
 
+/* Its text says whether each value is one that can be. */
+static const char *take_vf(struct wire_call *ret, const struct wire_call *c)
+{
+	struct plan_vf_settings s = { .has = c->vf_has }, again;
+	struct error ignored = ERROR_INIT;
+	char text[PLAN_VF_TEXT_MAX];
+
+	if (!s.has || s.has & ~plan_vf_group(s.has))
+		return "these settings are not of one message";
+	ret->vf_has = c->vf_has;
+	for (int a = 0; a < PLAN_VF_ATTR_MAX_; a++)
+		if (s.has & PLAN_VF_BIT(a))
+			s.value[a] = ret->vf_value[a] = c->vf_value[a];
+	if (plan_vf_parse(&again, plan_vf_text(text, &s), &ignored) < 0 || again.has != s.has)
+		return "a setting has a value that it cannot have";
+	for (int a = 0; a < PLAN_VF_ATTR_MAX_; a++)
+		if (s.has & PLAN_VF_BIT(a) && (again.value[a] != s.value[a] || (PLAN_VF_BIT(a) & PLAN_VF_ADDRESS && s.value[a] == PLAN_VF_AUTO)))
+			return "a setting has a value that it cannot have";
+	return NULL;
+}
+
 static const struct {
 	take_fn take;
 	bool    has_function;
@@ -141,6 +163,7 @@ static const struct {
 	[WIRE_WORD] = { take_word, true },         [WIRE_POWER] = { take_power, true },
 	[WIRE_PARTITION] = { take_partition, false },
 	[WIRE_RESET] = { take_nothing, true },
+	[WIRE_VF] = { take_vf, true },
 };
 
 int wire_call_read(struct wire_call *ret, const void *bytes, size_t len, struct error *err)

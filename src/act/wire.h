@@ -9,6 +9,7 @@
 
 #include "act/act.h"
 #include "base/bdf.h"
+#include "plan/vf.h"
 
 struct error;
 
@@ -24,6 +25,7 @@ enum wire_verb {
 	WIRE_POWER,      /* power */
 	WIRE_PARTITION,  /* number: Fabric Manager's, set: of enum act_want; the answer's word: active */
 	WIRE_RESET,
+	WIRE_VF,         /* vf_has, vf_value: settings of a VF that the kernel sets by one message */
 	WIRE_VERB_MAX_,
 };
 
@@ -42,6 +44,8 @@ struct wire_call {
 	struct act_driver driver;
 	struct act_power  power;
 	uint8_t           zero[7];
+	uint32_t          vf_has;
+	uint64_t          vf_value[PLAN_VF_ATTR_MAX_]; /* zero where vf_has has no bit */
 };
 
 struct wire_answer {

@@ -54,6 +54,7 @@ static const struct conf_field conf_fields[] = {
 	{ "plan", "host_cores", CONF_UINT, offsetof(struct conf, host_cores), 0, 256 },
 	{ "plan", "cpus", CONF_STRING, offsetof(struct conf, cpus) },
 	{ "plan", "link_percent", CONF_UINT, offsetof(struct conf, link_percent), 0, 100 },
+	{ "vf", "may_refuse", CONF_STRING, offsetof(struct conf, vf_may_refuse) },
 	{ "plan", "shapes", CONF_STRING, offsetof(struct conf, shapes) },
 };
 

@@ -40,6 +40,7 @@ struct conf {
 	char        *cpus;           /* [plan] cpus: plan/policy.c reads it */
 	uint64_t     link_percent;   /* [plan] link_percent */
 	char        *shapes;         /* [plan] shapes: plan/policy.c reads it */
+	char        *vf_may_refuse;  /* [vf] may_refuse: plan/vf.c reads it */
 	struct conf_line kind[CONF_LINES_MAX];      /* [kinds], for host/kind */
 	size_t           nkinds;
 	struct conf_line partition[CONF_LINES_MAX]; /* [partitions], for plan/partition */

@@ -228,12 +228,21 @@ static int judge_reset(const struct judge *j, const struct wire_call *c, const s
 	return r;
 }
 
+static int judge_vf(const struct judge *j, const struct wire_call *c, const struct seen *s, struct error *err)
+{
+	(void)c;
+	if (s->kind != HOST_VF || s->of != HOST_NIC)
+		return not_for(s, "sets addresses and the like", "VFs of NICs", err);
+	return used_by_host(j->pci->root, s->path, s->fn, err);
+}
+
 static int (*const rules[WIRE_VERB_MAX_])(const struct judge *j, const struct wire_call *c, const struct seen *s, struct error *err) = {
 	[WIRE_OPEN] = NULL,                   /* any function's facts are what velad is for; reading only */
 	[WIRE_VFIO_LOAD] = NULL,              /* it only looks */
 	[WIRE_VF_COUNT] = judge_vf_count, [WIRE_DRIVER] = judge_driver, [WIRE_WORD] = judge_word, [WIRE_POWER] = judge_power,
 	[WIRE_PARTITION] = NULL,              /* Fabric Manager refuses what overlaps */
 	[WIRE_RESET] = judge_reset,
+	[WIRE_VF] = judge_vf,
 };
 
 int judge_call(const struct judge *j, const struct wire_call *c, struct error *err)

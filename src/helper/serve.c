@@ -120,12 +120,23 @@ static int do_reset(const struct act_pci *p, struct wire_answer *a, int *fd, con
 	return act_pci_reset(p, wire_call_fn(c), NULL, 0, err);
 }
 
+static int do_vf(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+{
+	struct plan_vf_settings want = { .has = c->vf_has }, now;
+
+	(void)a;
+	(void)fd;
+	memcpy(want.value, c->vf_value, sizeof(want.value));
+	return act_pci_vf(p, &now, wire_call_fn(c), &want, err);
+}
+
 static int (*const verbs[WIRE_VERB_MAX_])(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c,
 					   struct error *err) = {
 	[WIRE_OPEN] = do_open,     [WIRE_VFIO_LOAD] = do_vfio_load, [WIRE_VF_COUNT] = do_vf_count,
 	[WIRE_DRIVER] = do_driver, [WIRE_WORD] = do_word,           [WIRE_POWER] = do_power,
 	[WIRE_PARTITION] = do_partition,
 	[WIRE_RESET] = do_reset,
+	[WIRE_VF] = do_vf,
 };
 
 /* What changed, and what was refused, is in the journal; who only reads is not. */

@@ -25,7 +25,7 @@ struct net_reader {
 
 /* "pf0vf3", "pf0sf88", and "c1pf0vf3" of a SmartNIC's host: a VF's or SF's representor (net/core/devlink.c
  * __devlink_port_phys_port_name_get()); the uplink has "p0". */
-static bool is_representor(const char *port_name)
+bool host_is_representor(const char *port_name)
 {
 	const char *p = port_name;
 
@@ -128,7 +128,7 @@ static int read_netdevs(struct net_reader *rd, struct host_nic *nic)
 
 		if (!*name)
 			continue;
-		if (is_representor(port_name))
+		if (host_is_representor(port_name))
 			nic->nrepresentors++;
 		else
 			r = read_netdev(rd, &nic->netdev[nic->nnetdevs++], name, port_name);

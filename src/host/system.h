@@ -143,5 +143,7 @@ struct host_root;
  * NULL. It is told the socket that Fabric Manager's configuration names. -ENODEV: there is none; -ETIMEDOUT; -EIO. */
 int host_fabric_do(struct host_fabric *ret, struct arena *arena, struct host_root *root, const char *fmpm, const char *verb,
 		   const char *number, unsigned timeout_ms, struct error *err);
+/* By the phys_port_name of an interface: of a VF or SF in switchdev mode, not of the port itself. */
+bool host_is_representor(const char *port_name);
 /* The module id of a GPU, from the partitions; -1 unknown. */
 int host_fabric_module(const struct host_fabric *f, struct bdf gpu);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "plan/vf.h"
 
 struct call;
 
@@ -32,6 +33,7 @@ struct call { /* arguments and results of all verbs */
 	enum act_domain     domain;
 	struct act_driver   driver;
 	struct act_power    power, want;
+	struct plan_vf_settings vf, vf_want;
 	struct act_alive    alive;
 	const struct bdf   *mine;
 	size_t              nmine;
@@ -244,6 +246,25 @@ static int power(void *self, struct act_power *ret, struct bdf fn, const struct 
 	return r;
 }
 
+static int do_vf(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->vf(act->self, &c->vf, c->bdf, c->wanted ? &c->vf_want : NULL, err);
+}
+
+static int vf(void *self, struct plan_vf_settings *ret, struct bdf fn, const struct plan_vf_settings *want, struct error *err)
+{
+	static const struct verb verb = MACHINE(vf, vfs_ms);
+	struct call c = { .verb = &verb, .bdf = fn, .wanted = want };
+	int r;
+
+	if (want)
+		c.vf_want = *want;
+	r = call(self, &c, err);
+	if (r == 0)
+		*ret = c.vf;
+	return r;
+}
+
 static int do_alive(const struct act *act, struct call *c, struct error *err)
 {
 	return act->ops->alive(act->self, &c->alive, c->bdf, err);
@@ -357,6 +378,7 @@ struct act guard_act(struct guard_self *self)
 		.driver_set = driver_set,
 		.word = word,
 		.power = power,
+		.vf = vf,
 		.alive = alive,
 		.reset = reset,
 		.scrub = scrub,
@@ -366,6 +388,6 @@ struct act guard_act(struct guard_self *self)
 		.domain_stop = domain_stop,
 	};
 
-	static_assert(sizeof(ops) == 15 * sizeof(ops.driver), "a verb of act_ops is not in here");
+	static_assert(sizeof(ops) == 16 * sizeof(ops.driver), "a verb of act_ops is not in here");
 	return (struct act){ .ops = &ops, .self = self };
 }

@@ -73,6 +73,7 @@ struct inst_env {
 	unsigned    workers;      /* operations that run side by side; 0: one */
 	unsigned    keep_ms;      /* between looks at the ports that running guests need; 0: only when told to */
 	unsigned    keep_seconds; /* the same, at all that is looked at */
+	uint32_t    vf_may_refuse; /* settings of VFs (bits of plan/vf.h) that a driver may refuse */
 };
 
 /* Opens the store and queues the recovery of what an earlier daemon left: an instance found provisioning

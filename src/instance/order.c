@@ -21,6 +21,7 @@ static const struct {
 	[PLAN_STEP_RESET]    = { true, READY }, /* what sleeps is not reset */
 	/* what a driver does when it lets go of a function, or takes it, comes before; and a path between functions is opened
 	 * only when none of them is the host's any more */
+	[PLAN_STEP_VF]       = { true, READY | KIND(BIND) },
 	[PLAN_STEP_DEVCTL]   = { true, READY | KIND(BIND) },
 	[PLAN_STEP_DEVCTL2]  = { true, READY | KIND(BIND) },
 	[PLAN_STEP_ACS]      = { true, READY | KIND(BIND) },

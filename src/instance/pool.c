@@ -56,7 +56,8 @@ static int load_job(struct inst_manager *m, struct store_tx *tx, struct job *j, 
 {
 	j->interrupted = j->op->state == OP_RUNNING || j->op->id <= m->inherited;
 	j->steps = (struct steps){ .store = m->store, .act = m->env.act, .guard = &m->guard, .targets = &m->targets,
-				  .kept = &m->keep.lock, .shown = &m->lock, .release = &m->env.release, .instance = j->in->name };
+				  .kept = &m->keep.lock, .shown = &m->lock, .release = &m->env.release, .instance = j->in->name,
+				  .vf_may_refuse = m->env.vf_may_refuse };
 	return rows_steps(tx, &j->steps.step, &j->steps.n, j->in->name, &j->arena, err);
 }
 

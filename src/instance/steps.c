@@ -205,6 +205,7 @@ const struct step_kind *const step_kinds[PLAN_STEP_MAX_] = {
 	[PLAN_STEP_LEND]     = &step_lend,
 	[PLAN_STEP_SCRUB]    = &step_scrub,
 	[PLAN_STEP_RESET]    = &step_reset,
+	[PLAN_STEP_VF]       = &step_vf,
 	[PLAN_STEP_POWER]    = &step_power,
 	[PLAN_STEP_DEVCTL]   = &step_devctl,
 	[PLAN_STEP_DEVCTL2]  = &step_devctl2,

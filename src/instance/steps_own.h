@@ -7,7 +7,7 @@
 #include "instance/rows.h"
 #include "instance/steps.h"
 
-#define STEP_VALUE_MAX (2 * ACT_DRIVER_MAX)
+#define STEP_VALUE_MAX 320
 
 struct seen {
 	bool so;                    /* already as the step wants it */
@@ -41,3 +41,5 @@ extern const struct step_kind step_lend, step_scrub, step_reset;
 extern const struct step_kind step_acs, step_devctl, step_devctl2, step_power;
 /* src/instance/partition.c */
 extern const struct step_kind step_partition;
+/* src/instance/vf.c */
+extern const struct step_kind step_vf;

@@ -180,7 +180,7 @@ static struct effect *make_effect(const struct steps *s, const struct member *m,
 	if (failed)
 		return NULL;
 	*e = (struct effect){ .what = what, .nothers = m->nothers, .step = *m->step, .self.guard = s->guard };
-	e->s = (struct steps){ .act = s->act, .instance = own(a, s->instance, &failed) };
+	e->s = (struct steps){ .act = s->act, .instance = own(a, s->instance, &failed), .vf_may_refuse = s->vf_may_refuse };
 	if (s->guard)
 		e->s.act = guard_act(&e->self);
 	if (what == APPLY && m->step->kind == PLAN_STEP_DOMAIN)

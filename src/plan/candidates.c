@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Which GPUs and VFs can be given at all. Everyone left out gets a reason with the rule's name. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -309,6 +310,27 @@ static bool no_carrier(const struct inventory *inv, struct bdf bdf)
 	return false;
 }
 
+/* A VF's frames are at most what its port takes. True: a reason was given. */
+static bool small_mtu(struct place *p, const struct host_function *fn)
+{
+	const struct inventory *inv = topo_inventory(p->in->topo);
+	uint64_t want = p->in->request->mtu, least = UINT64_MAX;
+
+	if (!want)
+		return false;
+	for (size_t i = 0; i < inv->system.nnics; i++)
+		for (size_t k = 0; bdf_eq(inv->system.nic[i].bdf, fn->bdf) && k < inv->system.nic[i].nnetdevs; k++)
+			least = inv->system.nic[i].netdev[k].mtu < least ? inv->system.nic[i].netdev[k].mtu : least;
+	if (least != UINT64_MAX && least >= want)
+		return false;
+	if (least == UINT64_MAX || !least)
+		place_reason(p->plan, "nic.mtu", fn->bdf, "a port with a network interface, whose MTU can be read", "its MTU is unknown");
+	else
+		place_reason(p->plan, "nic.mtu", fn->bdf, arena_printf(&p->plan->arena, "%" PRIu64 " (ip link set DEV mtu %" PRIu64 ")", want, want),
+			     "its MTU is %" PRIu64, least);
+	return true;
+}
+
 static bool nic_usable(struct place *p, const struct host_function *fn, uint32_t at)
 {
 	const struct inventory *inv = topo_inventory(p->in->topo);
@@ -332,7 +354,7 @@ static bool nic_usable(struct place *p, const struct host_function *fn, uint32_t
 		place_reason(p->plan, "nic.no-link", fn->bdf, "a link to its switch (cable, transceiver, the switch's port)",
 			     "its port is up, but has no link");
 	else
-		return !place_degraded(p, fn, at);
+		return !small_mtu(p, fn) && !place_degraded(p, fn, at);
 	return false;
 }
 

@@ -66,6 +66,7 @@ static void add_vfs(struct json_out *o, const struct plan *p)
 		json_add_bdf(&v, "gpu", vf->gpu);
 		json_add_string(&v, "path", bdf_is_none(vf->gpu) ? NULL : topo_class_text(vf->path));
 		json_add_bool(&v, "exists", vf->exists);
+		json_add_made(&v, "settings", plan_vf_json(&vf->set));
 		json_append_out(o, a, &v);
 	}
 	json_add(o, "vfs", a);

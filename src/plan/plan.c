@@ -21,6 +21,7 @@ static const char *const step_names[PLAN_STEP_MAX_] = {
 	[PLAN_STEP_LEND] = "lend",
 	[PLAN_STEP_SCRUB] = "scrub",
 	[PLAN_STEP_RESET] = "reset",
+	[PLAN_STEP_VF] = "vf",
 	[PLAN_STEP_POWER] = "power",
 	[PLAN_STEP_DEVCTL] = "devctl",
 	[PLAN_STEP_DEVCTL2] = "devctl2",
@@ -227,6 +228,23 @@ static int add_step(struct plan *plan, enum plan_step_kind kind, struct bdf bdf,
 	return s->target && s->from && s->to ? 0 : -ENOMEM;
 }
 
+/* By its hardware address of 20 bytes, or its RDMA port. */
+static bool is_infiniband(const struct inventory *inv, struct bdf pf)
+{
+	const struct host_nic *nic = NULL;
+	bool is = false;
+
+	for (size_t i = 0; i < inv->system.nnics; i++)
+		if (bdf_eq(inv->system.nic[i].bdf, pf))
+			nic = &inv->system.nic[i];
+	for (size_t i = 0; nic && i < nic->nnetdevs; i++)
+		is |= strlen(nic->netdev[i].mac) == 59;
+	for (size_t i = 0; nic && i < nic->nrdma; i++)
+		for (size_t k = 0; k < nic->rdma[i].nports; k++)
+			is |= strcmp(nic->rdma[i].port[k].link_layer, "InfiniBand") == 0;
+	return is;
+}
+
 /* One step per NIC port that gives VFs. It stands there also when the VFs exist: then it changes nothing,
  * but whoever gives the port back last knows that others still held it. */
 static int add_vf_count(struct place *p, uint32_t n)
@@ -305,6 +323,38 @@ static int add_binds(struct place *p)
 	return r < 0 ? r : add_lends(p, all, n);
 }
 
+/* An address of its own: what a port is that says nothing of itself shows when the step is done. */
+static struct plan_vf_settings vf_settings(const struct place *p, size_t i)
+{
+	const struct plan_request *req = p->in->request;
+	struct plan_vf_settings s = { 0 };
+	uint32_t address;
+
+	if (req->nvf_sets)
+		s = req->vf[req->nvf_sets == 1 ? 0 : i];
+	address = s.has & PLAN_VF_GUIDS || is_infiniband(topo_inventory(p->in->topo), p->plan->vf[i].pf) ? PLAN_VF_GUIDS :
+		  PLAN_VF_BIT(PLAN_VF_MAC);
+	for (int a = 0; a < PLAN_VF_ATTR_MAX_; a++)
+		if (address & ~s.has & PLAN_VF_BIT(a))
+			s.value[a] = PLAN_VF_AUTO;
+	s.has |= address;
+	return s;
+}
+
+static int add_vfs(struct place *p)
+{
+	struct plan *plan = p->plan;
+	char text[PLAN_VF_TEXT_MAX];
+	int r = 0;
+
+	for (size_t i = 0; i < plan->nvfs && r == 0; i++) {
+		plan->vf[i].set = vf_settings(p, i);
+		r = add_step(plan, PLAN_STEP_VF, plan->vf[i].bdf, NULL, plan->vf[i].exists ? "(unread)" : "(new)",
+			     arena_strdup(&plan->arena, plan_vf_text(text, &plan->vf[i].set)));
+	}
+	return r;
+}
+
 static int add_acs(struct place *p)
 {
 	struct plan *plan = p->plan;
@@ -337,7 +387,7 @@ static int make_steps(struct place *p)
 	const char *name = *p->in->request->name ? p->in->request->name : "(unnamed)";
 	int r = 0;
 
-	plan->step = arena_array(&plan->arena, 3 + PLACE_NICS_MAX + 4 * (plan->ngpus + plan->ncompanions + plan->nvfs + plan->nextras) +
+	plan->step = arena_array(&plan->arena, 3 + PLACE_NICS_MAX + plan->nvfs + 4 * (plan->ngpus + plan->ncompanions + plan->nvfs + plan->nextras) +
 					       p->nsettings + (p->acs ? p->acs->nwrites : 0), sizeof(*plan->step));
 	if (!plan->step)
 		return -ENOMEM;
@@ -353,6 +403,8 @@ static int make_steps(struct place *p)
 		r = add_settings(p, true);
 	if (r == 0)
 		r = add_binds(p);
+	if (r == 0)
+		r = add_vfs(p);
 	if (r == 0)
 		r = add_settings(p, false);
 	if (r == 0)

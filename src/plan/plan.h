@@ -13,6 +13,7 @@
 #include "plan/partition.h"
 #include "plan/request.h"
 #include "plan/solve.h"
+#include "plan/vf.h"
 #include "topo/topo.h"
 
 struct conf;
@@ -90,6 +91,7 @@ struct plan_vf {
 	struct bdf      gpu;    /* the GPU it serves; BDF_NONE without GPUs */
 	enum topo_class path;   /* GPU to VF */
 	bool            exists; /* false: made by a vf-count step */
+	struct plan_vf_settings set; /* what was asked for, and its address; all else is as by default */
 };
 
 /* Another function of the same device that must go with it (GPU audio), because they share a group. */
@@ -120,6 +122,7 @@ enum plan_step_kind {
 	PLAN_STEP_LEND,     /* "lend":     a function is given to a guest, and verified when it comes back, "clean" -> "lent" */
 	PLAN_STEP_SCRUB,    /* "scrub":    the operator's program when it comes back, "scrubbed" -> "used" */
 	PLAN_STEP_RESET,    /* "reset":    its reset when it comes back, "reset" -> "used" */
+	PLAN_STEP_VF,       /* "vf":       settings of a VF, "(unread)" -> "mac=... vlan=100"; target the VF */
 	PLAN_STEP_POWER,    /* "power":    what may sleep by itself, "auto,1" -> "on,0"; target the port or function */
 	PLAN_STEP_DEVCTL,   /* "devctl":   device control of a function, "0x2810" -> "0x5810"; target the function */
 	PLAN_STEP_DEVCTL2,  /* "devctl2":  its second word, "0x0000" -> "0x1000" */

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "base/strtab.h"
+#include "plan/vf.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -21,12 +22,14 @@ static const char *const gdr_names[PLAN_GDR_MAX_] = {
 };
 
 static const char *const policy_names[] = { "strict", "loose" };
+static const char *const pcie_names[] = { "switches", "root-ports" };
+static const char *const firmware_names[] = { "bios", "uefi" };
 
 /* Lists, classes and words pass through raw JSON before they get their type. */
 struct raw {
 	struct plan_request r;
-	char               *max_path, *max_gpu_path, *gdr, *policy, *spread, *model;
-	json_object        *require, *exclude, *models;
+	char               *max_path, *max_gpu_path, *gdr, *policy, *spread, *model, *pcie, *firmware;
+	json_object        *require, *exclude, *models, *vf;
 };
 
 static const struct json_field boot_fields[] = {
@@ -61,6 +64,12 @@ static const struct json_field request_fields[] = {
 	{ "numa_node", JSON_INT, offsetof(struct raw, r.numa_node), .min = -1, .max = 1023 },
 	{ "require", JSON_ANY, offsetof(struct raw, require) },
 	{ "exclude", JSON_ANY, offsetof(struct raw, exclude) },
+	{ "vf", JSON_ANY, offsetof(struct raw, vf) },
+	{ "mtu", JSON_UINT, offsetof(struct raw, r.mtu), .min = 68, .max = 65535 },
+	{ "pcie", JSON_STRING, offsetof(struct raw, pcie), .min = 1, .max = 16 },
+	{ "firmware", JSON_STRING, offsetof(struct raw, firmware), .min = 1, .max = 16 },
+	{ "secure_boot", JSON_BOOL, offsetof(struct raw, r.secure_boot) },
+	{ "tpm", JSON_BOOL, offsetof(struct raw, r.tpm) },
 	{ "boot", JSON_OBJECT, .sub = boot_fields },
 	{ 0 },
 };
@@ -174,6 +183,50 @@ static int read_words(struct raw *raw, struct error *err)
 	return 0;
 }
 
+static int read_guest(struct raw *raw, struct error *err)
+{
+	int pcie = raw->pcie ? strtab_find(pcie_names, 2, raw->pcie) : 0;
+	int firmware = raw->firmware ? strtab_find(firmware_names, 2, raw->firmware) : raw->r.secure_boot;
+
+	if (pcie < 0)
+		return error_set(err, -EINVAL, "request.pcie is \"%.20s\"; known are switches, root-ports", raw->pcie);
+	if (firmware < 0)
+		return error_set(err, -EINVAL, "request.firmware is \"%.20s\"; known are bios, uefi", raw->firmware);
+	if (raw->r.secure_boot && !firmware)
+		return error_set(err, -EINVAL, "request.secure_boot is what only uefi can; leave firmware out, or say uefi");
+	raw->r.root_ports = pcie == 1;
+	raw->r.uefi = firmware == 1;
+	return 0;
+}
+
+static uint64_t count_vfs(const struct plan_request *r)
+{
+	return r->vfs + r->vfs_per_gpu * r->gpus;
+}
+
+/* One object for all VFs, or an array with one for each. */
+static int read_vf(struct plan_request *r, json_object *vf, struct error *err)
+{
+	bool each = json_object_is_type(vf, json_type_array);
+	size_t n = each ? json_object_array_length(vf) : 1;
+	int e = 0;
+
+	if (!vf)
+		return 0;
+	if (!r->vfs && !r->vfs_per_gpu)
+		return error_set(err, -EINVAL, "request.vf is of VFs, and it has none");
+	if (each && (r->exclusive || n != count_vfs(r)))
+		return error_set(err, -EINVAL, "request.vf has %zu entries; say one for each VF, or one object for all", n);
+	r->vf = arena_array(&r->arena, n, sizeof(*r->vf));
+	if (!r->vf)
+		return error_set(err, -ENOMEM, "no memory for the request");
+	for (; r->nvf_sets < n && e == 0; r->nvf_sets++)
+		e = plan_vf_read(&r->vf[r->nvf_sets], each ? json_object_array_get_idx(vf, r->nvf_sets) : vf, "request.vf", &r->arena, err);
+	if (e == 0 && !each && count_vfs(r) != 1 && r->vf[0].has & PLAN_VF_ADDRESS)
+		return error_set(err, -EINVAL, "request.vf has an address, and it is of several VFs; say an array, one entry for each");
+	return e;
+}
+
 static int check_name(const char *key, const char *name, struct error *err)
 {
 	if (!*name)
@@ -226,6 +279,8 @@ static int check_whole(const struct plan_request *r, struct error *err)
 	if ((r->rails || r->min_bandwidth) && !has_pairs(r))
 		return error_set(err, -EINVAL, "request.%s is between GPUs and VFs; ask for both, or leave it out",
 				 r->rails ? "rails" : "min_bandwidth");
+	if (r->mtu && !r->vfs && !r->vfs_per_gpu)
+		return error_set(err, -EINVAL, "request.mtu is of the ports of its VFs, and it has none");
 	if (r->spread_pf && !r->vfs && !r->vfs_per_gpu)
 		return error_set(err, -EINVAL, "request.spread is of VFs, and it has none");
 	if (r->max_gpu_path != TOPO_UNKNOWN && r->gpus < 2 && !r->exclusive)
@@ -262,6 +317,10 @@ static int read_raw(struct raw *raw, json_object *obj, struct error *err)
 		e = read_class(&r->max_gpu_path, "max_gpu_path", raw->max_gpu_path, err);
 	if (e == 0)
 		e = read_words(raw, err);
+	if (e == 0)
+		e = read_guest(raw, err);
+	if (e == 0)
+		e = read_vf(r, raw->vf, err);
 	if (e == 0)
 		e = read_models(r, raw->model, raw->models, err);
 	if (e == 0)
@@ -363,6 +422,32 @@ static void add_wishes(struct json_out *o, const struct plan_request *r)
 	add_models(o, r);
 }
 
+static void add_guest(struct json_out *o, const struct plan_request *r)
+{
+	json_object *a = r->nvf_sets > 1 ? json_object_new_array() : NULL;
+
+	for (size_t i = 0; i < r->nvf_sets; i++) {
+		json_object *vf = plan_vf_json(&r->vf[i]);
+
+		if (r->nvf_sets == 1)
+			json_add_made(o, "vf", vf);
+		else
+			json_append(o, a, vf);
+	}
+	if (r->nvf_sets > 1)
+		json_add_made(o, "vf", a);
+	if (r->mtu)
+		json_add_uint(o, "mtu", r->mtu);
+	if (r->root_ports)
+		json_add_string(o, "pcie", pcie_names[1]);
+	if (r->uefi)
+		json_add_string(o, "firmware", firmware_names[1]);
+	if (r->secure_boot)
+		json_add_bool(o, "secure_boot", true);
+	if (r->tpm)
+		json_add_bool(o, "tpm", true);
+}
+
 static void add_boot(struct json_out *o, const struct plan_request *r)
 {
 	struct json_out b = json_out_new();
@@ -392,6 +477,7 @@ json_object *plan_request_json(const struct plan_request *r)
 	json_add_uint(&o, "memory", r->memory);
 	json_add_int(&o, "numa_node", r->numa_node);
 	add_wishes(&o, r);
+	add_guest(&o, r);
 	add_list(&o, "require", r->require, r->nrequire);
 	add_list(&o, "exclude", r->exclude, r->nexclude);
 	add_boot(&o, r);

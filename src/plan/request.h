@@ -12,6 +12,7 @@
 
 struct error;
 struct json_object;
+struct plan_vf_settings;
 
 #define PLAN_GPUS_MAX    16
 #define PLAN_VFS_MAX     64
@@ -61,6 +62,11 @@ struct plan_request {
 	int64_t      numa_node;   /* all GPUs on this node; -1 any */
 	struct bdf   require[PLAN_LIST_MAX], exclude[PLAN_LIST_MAX];
 	size_t       nrequire, nexclude;
+	struct plan_vf_settings *vf; /* in the arena; what is asked of its VFs: nvf_sets 1: of all; else of each, by order in the guest */
+	size_t       nvf_sets;
+	uint64_t     mtu;         /* that PFs of its VFs have at least; 0 any */
+	bool         root_ports;  /* no switches in the guest: a port of the root for each device */
+	bool         uefi, secure_boot, tpm;
 	char        *tenant;      /* like name; "" none */
 	char        *kernel, *initrd, *cmdline, *disk; /* boot; "" none; paths on the host */
 };

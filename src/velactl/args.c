@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "base/sbuf.h"
+#include "plan/vf.h"
 
 enum kind {
 	FLAG,    /* bool at offset */
@@ -26,6 +27,7 @@ enum kind {
 	STRING,
 	LIST,    /* may be repeated */
 	YES,     /* true; takes no value */
+	SETTINGS, /* KEY=VALUE,... of VFs */
 };
 
 struct option {
@@ -67,6 +69,13 @@ static const struct option options[] = {
 	{ "numa-node", 0, "N", INTEGER, CTL_REQUEST, 0, NULL, "numa_node", "all GPUs on this NUMA node" },
 	{ "require", 0, "BDF", LIST, CTL_REQUEST, 0, NULL, "require", "a GPU or VF that must be in; repeatable" },
 	{ "exclude", 0, "BDF", LIST, CTL_REQUEST, 0, NULL, "exclude", "a device that must not be in; repeatable" },
+	{ "vf", 0, "KEY=VALUE,...", SETTINGS, CTL_REQUEST, 0, NULL, "vf",
+	  "of its VFs: vlan qos trust spoof_check max_rate mac ..." },
+	{ "mtu", 0, "N", NUMBER, CTL_REQUEST, 0, NULL, "mtu", "VFs only of ports with this MTU at least" },
+	{ "pcie", 0, "SHAPE", STRING, CTL_REQUEST, 0, NULL, "pcie", "switches of the host (default) or root-ports" },
+	{ "firmware", 0, "WORD", STRING, CTL_REQUEST, 0, NULL, "firmware", "bios (default) or uefi" },
+	{ "secure-boot", 0, NULL, YES, CTL_REQUEST, 0, NULL, "secure_boot", "UEFI with secure boot" },
+	{ "tpm", 0, NULL, YES, CTL_REQUEST, 0, NULL, "tpm", "a TPM 2.0 (swtpm)" },
 	{ "kernel", 0, "PATH", STRING, CTL_REQUEST, 0, "boot", "kernel", "boot this kernel, a path on the host" },
 	{ "initrd", 0, "PATH", STRING, CTL_REQUEST, 0, "boot", "initrd", "with this initial RAM disk" },
 	{ "cmdline", 0, "TEXT", STRING, CTL_REQUEST, 0, "boot", "cmdline", "and this kernel command line" },
@@ -181,6 +190,15 @@ static int request_number(struct ctl_args *a, const struct option *o, const char
 	return request_add(a, o, json_object_new_uint64(u), err);
 }
 
+static int request_settings(struct ctl_args *a, const struct option *o, const char *text, struct error *err)
+{
+	struct plan_vf_settings s;
+
+	if (plan_vf_parse(&s, text, err) < 0)
+		return error_prefix(err, "--%s", o->name);
+	return request_add(a, o, plan_vf_json(&s), err);
+}
+
 static int set(struct ctl_args *a, const struct option *o, const char *text, struct error *err)
 {
 	void *at = (char *)a + o->offset;
@@ -212,6 +230,8 @@ static int set(struct ctl_args *a, const struct option *o, const char *text, str
 	case INTEGER:
 	case SIZE:
 		return request_number(a, o, text, err);
+	case SETTINGS:
+		return request_settings(a, o, text, err);
 	case YES:
 		return request_add(a, o, json_object_new_boolean(true), err);
 	case STRING:

@@ -103,7 +103,11 @@ static int load_conf(struct manager *m, const struct manager_options *opt, struc
 		r = host_kinds_load(&m->kinds, &m->conf, err);
 	if (r == 0)
 		r = check_release(&m->conf, err);
-	return r < 0 ? r : plan_policy_load(&policy, &m->conf, err);
+	if (r == 0)
+		r = plan_policy_load(&policy, &m->conf, err);
+	if (r == 0 && plan_vf_bits(&m->vf_may_refuse, m->conf.vf_may_refuse, err) < 0)
+		r = error_prefix(err, "[vf] may_refuse");
+	return r;
 }
 
 static struct inst_deadlines deadlines(const struct conf *c)
@@ -129,7 +133,7 @@ static int open_store(struct manager *m, const struct manager_options *opt, stru
 				.release = { .scrub = *m->conf.scrub == '/' ? m->conf.scrub : NULL,
 					     .scrub_seconds = (unsigned)m->conf.scrub_seconds,
 					     .unreset = strcmp(m->conf.no_reset, "allow") == 0 },
-				.keep_seconds = (unsigned)m->conf.keep_seconds };
+				.keep_seconds = (unsigned)m->conf.keep_seconds, .vf_may_refuse = m->vf_may_refuse };
 
 	if (!env.store) {
 		if (mkdir(m->conf.state_dir, 0700) < 0 && errno != EEXIST)

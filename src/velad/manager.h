@@ -51,6 +51,7 @@ struct manager {
 	struct api_server   *server;    /* owned */
 	bool                 has_helper; /* velad-helper changes the machine */
 	bool                 watching;  /* libvirt tells us about domains */
+	uint32_t             vf_may_refuse;   /* bits of plan/vf.h */
 	unsigned             qemu;            /* its version, as libvirt counts; 0 not QEMU, or not asked yet */
 	char                 domain_type[16]; /* what libvirt can start; "" not asked yet */
 };

@@ -250,6 +250,8 @@ static int create(struct manager *m, const struct plan_request *request, struct 
 	r = sd_id128_randomize(&id);
 	if (r < 0)
 		return error_set(err, r, "cannot make a uuid: %s", strerror(-r));
+	if (plan_identify(plan, sd_id128_to_uuid_string(id, uuid)) < 0)
+		return error_set(err, -ENOMEM, "no memory for the addresses of VFs");
 	r = guest_plan_xml(plan, request, current_topo(m->now), m->domain_type, sd_id128_to_uuid_string(id, uuid),
 			   m->conf.console_dir, err);
 	if (r == 0)

@@ -30,6 +30,7 @@ void sim_attach(struct node *n)
 		{ "sys/devices/system/node/node*/hugepages/*/nr_hugepages", pool_write, NULL },
 		{ "sys/kernel/mm/hugepages/*/nr_hugepages", pools_write, pools_read },
 		{ "sys/kernel/mm/hugepages/*/free_hugepages", NULL, pools_read },
+		{ "answers/vf/*/*", vf_write, NULL },
 		{ ".hostsim/event", event_write, NULL },
 		{ ".hostsim/fault", fault_write, fault_read },
 		{ ".hostsim/log", log_write, log_read },
@@ -176,6 +177,8 @@ int sim_boot(struct sim *s, const struct text_host *t, bool vfio, const char *cm
 	devices = node_find(s, "sys/bus/pci/devices");
 	for (struct node *d = devices->child; r == 0 && d; d = d->next)
 		r = know_device(s, d->name);
+	for (struct node *d = devices->child; r == 0 && d; d = d->next)
+		vf_boot(s, sim_device(s, d->name));
 	if (r == 0 && s->groups != GROUPS_TEXT)
 		group_boot(s);
 	sim_attach(s->root);

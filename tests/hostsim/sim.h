@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* hostsim — a text host as a living tree. tree.c holds files; boot.c, driver.c, sriov.c, config.c, reset.c, acs.c,
+/* hostsim — a text host as a living tree. tree.c holds files; boot.c, driver.c, sriov.c, vf.c, config.c, reset.c, acs.c,
  * group.c and pool.c react as the kernel does (config.h has the registers); uevent.c tells of it; fault.c and event.c
  * spoil it on demand; hostsim.c is the door (FUSE). */
 
@@ -128,6 +128,10 @@ void         sim_unlock(void);
 
 sim_write_fn driver_override_write, driver_bind_write, driver_unbind_write, drivers_probe_write;
 sim_write_fn sriov_numvfs_write, config_write, reset_write, reset_method_write, d3cold_write, control_write, pool_write, pools_write;
+sim_write_fn vf_write;
+void         vf_fresh(struct sim *s, const struct node *pf, unsigned i); /* VF i came, or was reset with its PF */
+void         vf_boot(struct sim *s, const struct node *pf); /* those that the text host has, and says nothing of */
+void         vf_gone(struct sim *s, const struct node *pf, unsigned i);
 sim_write_fn event_write, fault_write, log_write;
 sim_read_fn  pools_read, uevent_read, fault_read, log_read;
 

@@ -149,6 +149,7 @@ static bool vf_add(struct sim *s, struct node *pf, unsigned i)
 	(void)node_add(s, TEXT_LINK, target, "%s/physfn", path);
 	(void)snprintf(target, sizeof(target), "../%s", name);
 	(void)node_add(s, TEXT_LINK, target, "%s/virtfn%u", node_path(up, pf), i);
+	vf_fresh(s, pf, i);
 	uevent(s, "change", vf);
 	vf->home = vf_driver(pf);
 	sim_probe(s, vf);
@@ -183,6 +184,7 @@ void sriov_disable(struct sim *s, struct node *pf)
 	for (unsigned i = 0; i < now; i++) {
 		struct node *vf = vf_name(name, pf, i) ? sim_device(s, name) : NULL;
 
+		vf_gone(s, pf, i);
 		if (vf && vf->pf == pf)
 			sim_remove(s, vf);
 	}

@@ -18,6 +18,7 @@
 #include "act/act.h"
 #include "base/error.h"
 #include "base/sbuf.h"
+#include "plan/vf.h"
 
 #define FAKE_PARTITIONS 4 /* of NVSwitches; 0 has a GPU in common with each of the others */
 #define FAKE_FNS     32
@@ -46,6 +47,7 @@ struct fake_fn {
 	struct fake_words w;
 	bool              there;
 	int               pf; /* index of the PF of a VF; -1 */
+	struct plan_vf_settings set; /* of a VF */
 	struct act_driver d;
 	char              serial[ACT_SERIAL_MAX];
 	uint8_t           width;    /* of its link */
@@ -77,6 +79,8 @@ struct fake {
 	bool               vfio, no_ats; /* no_ats: no function gets it */
 	bool               partition[FAKE_PARTITIONS]; /* active */
 	unsigned           calls, violations;
+	uint32_t           vf_lacks, vf_refuses, vf_ignores; /* settings of VFs: the driver has none, says no, does nothing */
+	bool               no_interface; /* PFs have none, so that nothing can be set of VFs */
 	bool               lose_after_read; /* the next port whose ACS control is read loses Direct Translated P2P then */
 	enum fake_fault    fault;
 	enum fake_when     when;
@@ -266,6 +270,17 @@ static inline int fake_vf_count(void *self, uint16_t *ret, struct bdf pf, struct
 	return fake_leave(f, r);
 }
 
+/* As mlx5_core makes them: no address, no spoof check. */
+static inline struct plan_vf_settings fake_vf_fresh(const struct fake *f)
+{
+	struct plan_vf_settings s = plan_vf_whole(&(struct plan_vf_settings){ 0 });
+
+	s.has |= PLAN_VF_BIT(PLAN_VF_MAC);
+	s.value[PLAN_VF_SPOOF_CHECK] = 0;
+	s.has &= ~f->vf_lacks;
+	return s;
+}
+
 /* VFs come with the host's driver bound to them (sriov_drivers_autoprobe). */
 static inline int fake_make_vfs(struct fake *f, int pf, uint16_t n, struct error *err)
 {
@@ -281,6 +296,7 @@ static inline int fake_make_vfs(struct fake *f, int pf, uint16_t n, struct error
 			f->fn[i].there = true;
 			f->fn[i].dirty = false;
 			f->fn[i].d = (struct act_driver){ .driver = "mlx5_core" };
+			f->fn[i].set = fake_vf_fresh(f);
 			made++;
 		}
 	}
@@ -532,6 +548,36 @@ static inline int fake_scrub(void *self, struct bdf bdf, const char *program, un
 	return fake_leave(f, r);
 }
 
+/* Looking is the call "vf"; writing "vf_set". */
+static inline int fake_vf(void *self, struct plan_vf_settings *ret, struct bdf bdf, const struct plan_vf_settings *want, struct error *err)
+{
+	struct fake *f = fake_enter(self, want ? "vf_set" : "vf");
+	struct fake_fn *fn = fake_find(f, bdf);
+	int r = fake_point(f, want ? FAKE_BEFORE : f->when, err);
+
+	if (r == 0 && (!fn || fn->pf < 0))
+		r = error_set(err, -ENODEV, "this host has no such VF");
+	if (r == 0 && f->no_interface)
+		r = error_set(err, -ENETDOWN, "its PF has no network interface");
+	if (r == 0 && want) {
+		assert(!(want->has & ~plan_vf_group(want->has))); /* one message */
+		if (want->has & (f->vf_refuses | ~fn->set.has))
+			r = error_set(err, -ENXIO, "the driver refuses it");
+	}
+	for (int a = 0; r == 0 && want && a < PLAN_VF_ATTR_MAX_; a++)
+		if (want->has & ~f->vf_ignores & PLAN_VF_BIT(a))
+			fn->set.value[a] = want->value[a];
+	if (r == 0 && want)
+		r = fake_point(f, FAKE_HALF, err);
+	if (r == 0 && want)
+		r = fake_point(f, FAKE_AFTER, err);
+	if (r == 0 && want && plan_vf_changes(&fn->set, want))
+		r = error_set(err, -ENXIO, "the driver took it, and did nothing");
+	if (r == 0)
+		*ret = fn->set;
+	return fake_leave(f, r);
+}
+
 static inline struct fake_domain *fake_domain_find(struct fake *f, const char *name)
 {
 	for (size_t i = 0; i < FAKE_DOMAINS; i++)
@@ -637,6 +683,7 @@ static inline struct act fake_act(struct fake *f)
 		.driver_set = fake_driver_set,
 		.word = fake_word,
 		.power = fake_power,
+		.vf = fake_vf,
 		.alive = fake_alive,
 		.reset = fake_reset_fn,
 		.scrub = fake_scrub,
@@ -713,9 +760,12 @@ static inline void fake_free(struct fake *f)
 static inline char *fake_text(struct fake *f)
 {
 	struct sbuf b = { 0 };
-	char text[BDF_TEXT_MAX];
+	char text[BDF_TEXT_MAX], set[PLAN_VF_TEXT_MAX];
 
 	(void)pthread_mutex_lock(&f->lock);
+	for (size_t i = 0; i < f->nfns; i++)
+		if (f->fn[i].there && f->fn[i].pf >= 0)
+			sbuf_addf(&b, "%s %s\n", bdf_text(text, f->fn[i].bdf), plan_vf_text(set, &f->fn[i].set));
 	for (size_t i = 0; i < f->nfns; i++)
 		if (f->fn[i].there)
 			sbuf_addf(&b, "%s %s/%s %s,%d %04x %04x %04x\n", bdf_text(text, f->fn[i].bdf), f->fn[i].d.driver,

@@ -92,6 +92,8 @@ static inline void fx_steps(struct plan *p, const struct fx_want *w)
 		fx_step(p, PLAN_STEP_BIND, w->companion, "snd_hda_intel", "vfio-pci");
 	for (size_t i = 0; i < p->nvfs; i++)
 		fx_step(p, PLAN_STEP_BIND, bdf_text(text, p->vf[i].bdf), "(new)", "vfio-pci");
+	for (size_t i = 0; i < p->nvfs; i++)
+		fx_step(p, PLAN_STEP_VF, bdf_text(text, p->vf[i].bdf), "(new)", "mac=02:00:00:00:00:01 vlan=7 qos=2 trust=on");
 	fx_lends(p, w->scrub);
 	if (w->pf && w->gpu) {
 		fx_step(p, PLAN_STEP_POWER, w->gpu, "auto,1", "on,0");

@@ -87,7 +87,7 @@ static void create_fails(void **state)
 
 		while (create_fails_at((enum fake_when)when, k))
 			k++;
-		assert_in_range(k, 20, 60); /* the calls of one create: none was skipped */
+		assert_in_range(k, 20, 80); /* the calls of one create: none was skipped */
 	}
 }
 
@@ -135,7 +135,7 @@ static void machine_dies(void **state)
 	(void)state;
 	while (machine_dies_at(k))
 		k++;
-	assert_in_range(k, 20, 60);
+	assert_in_range(k, 20, 80);
 }
 
 static bool delete_fails_at(enum fake_when when, unsigned k, bool sticky)
@@ -185,7 +185,7 @@ static void delete_fails(void **state)
 
 			while (delete_fails_at((enum fake_when)when, k, sticky))
 				k++;
-			assert_in_range(k, 15, 60);
+			assert_in_range(k, 15, 80);
 		}
 }
 
@@ -308,14 +308,14 @@ static void create_crashes(void **state)
 {
 	(void)state;
 	for (int when = 0; when < FAKE_WHEN_MAX_; when++)
-		assert_in_range(crash_everywhere(JOB_CREATE, (enum fake_when)when), 20, 60);
+		assert_in_range(crash_everywhere(JOB_CREATE, (enum fake_when)when), 20, 80);
 }
 
 static void delete_crashes(void **state)
 {
 	(void)state;
 	for (int when = 0; when < FAKE_WHEN_MAX_; when++)
-		assert_in_range(crash_everywhere(JOB_DELETE, (enum fake_when)when), 15, 60);
+		assert_in_range(crash_everywhere(JOB_DELETE, (enum fake_when)when), 15, 80);
 }
 
 /* A crash at call k, and a second one at every call j of the recovery. */

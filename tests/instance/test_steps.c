@@ -524,41 +524,132 @@ static void power_of_vfio(void **state)
 	bench_done(&b);
 }
 
-/* Active while the guest has it; what is active already is somebody else's. */
-static void partition(void **state)
+/* ---- settings of VFs ------------------------------------------------------------------------------------ */
+
+#define VF    "0000:1a:00.1"
+#define FRESH "mac=00:00:00:00:00:00 vlan=0 qos=0 vlan_protocol=802.1Q trust=off spoof_check=off min_rate=0 max_rate=0 link_state=auto"
+
+static void vf_bench(struct bench *b, const char *to)
+{
+	bench_new(b);
+	bench_add(b, PLAN_STEP_VF_COUNT, PF, "0", "8");
+	apply_all(b);
+	bench_add(b, PLAN_STEP_VF, VF, "(new)", to);
+}
+
+static void assert_vf(struct bench *b, const char *text)
+{
+	char now[PLAN_VF_TEXT_MAX];
+
+	assert_string_equal(plan_vf_text(now, &fake_find(b->fx.machine, test_bdf(VF))->set), text);
+}
+
+static void vf_set_and_back(void **state)
 {
 	struct bench b;
 
 	(void)state;
-	bench_new(&b);
-	bench_add(&b, PLAN_STEP_PARTITION, "2", "inactive", "active");
-	bench_add(&b, PLAN_STEP_DOMAIN, "a", "absent", "running");
+	vf_bench(&b, "mac=02:00:00:00:00:01 vlan=7 trust=on max_rate=1000");
 	apply_all(&b);
-	assert_true(b.fx.machine->partition[2]);
-	assert_string_equal(stored(&b, "SELECT value FROM original WHERE kind = 'partition' AND target = '2'"), "inactive");
+	assert_vf(&b, "mac=02:00:00:00:00:01 vlan=7 qos=0 vlan_protocol=802.1Q trust=on spoof_check=on min_rate=0 max_rate=1000 link_state=auto");
+	assert_string_equal(stored(&b, "SELECT value FROM original WHERE kind = 'vf'"), FRESH);
+	assert_string_equal(stored(&b, "SELECT rule FROM finding"), "(no row)"); /* a fresh VF is as it should be */
+	b.steps.step++, b.steps.n--;
 	revert_all(&b);
-	fx_expect_machine(&b.fx, b.before);
-	assert_string_equal(stored(&b, "SELECT value FROM original WHERE kind = 'partition'"), "(no row)");
+	assert_vf(&b, FRESH);
+	assert_string_equal(stored(&b, "SELECT value FROM original WHERE kind = 'vf'"), "(no row)");
 	bench_done(&b);
+}
 
-	bench_new(&b);
-	b.fx.machine->partition[2] = true;
-	bench_add(&b, PLAN_STEP_PARTITION, "2", "inactive", "active");
-	refused(&b, -ESTALE, "step partition 2: somebody activated it");
-	assert_true(b.fx.machine->partition[2]); /* and it stays so */
+/* What a tenant before left is not the next one's; what an operator had set comes back. */
+static void vf_left(void **state)
+{
+	static const char left[] = "mac=0a:00:00:00:00:09 vlan=9 qos=1 vlan_protocol=802.1ad trust=on spoof_check=off min_rate=5 max_rate=10 link_state=up";
+	struct error err = ERROR_INIT;
+	struct bench b;
+
+	(void)state;
+	vf_bench(&b, "mac=02:00:00:00:00:01");
+	assert_int_equal(plan_vf_parse(&fake_find(b.fx.machine, test_bdf(VF))->set, left, &err), 0);
+	apply_all(&b);
+	assert_vf(&b, "mac=02:00:00:00:00:01 vlan=0 qos=0 vlan_protocol=802.1Q trust=off spoof_check=on min_rate=0 max_rate=0 link_state=auto");
+	assert_string_equal(stored(&b, "SELECT text FROM finding WHERE rule = 'vf.left'"),
+			    VF " was left with vlan=9 qos=1 vlan_protocol=802.1ad trust=on min_rate=5 max_rate=10 link_state=up by whoever had it "
+			    "before; it is set back first");
+	b.steps.step++, b.steps.n--;
+	revert_all(&b);
+	assert_vf(&b, left);
 	bench_done(&b);
+}
 
-	bench_new(&b);
-	b.fx.machine->partition[3] = true;
-	bench_add(&b, PLAN_STEP_PARTITION, "0", "inactive", "active");
-	refused(&b, -EBUSY, "step partition 0: partition 3 is active");
+/* The store keeps what was there before the first attempt, whatever a failed one left. */
+static void vf_retry(void **state)
+{
+	struct bench b;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	vf_bench(&b, "mac=02:00:00:00:00:01 trust=on");
+	fake_arm(b.fx.machine, FAKE_FAIL, FAKE_AFTER, 5, true); /* two looks, the MAC is set, and nothing answers from trust on */
+	assert_int_equal(steps_apply(&b.steps, &err), -EIO);
+	fake_disarm(b.fx.machine);
+	assert_string_equal(stored(&b, "SELECT value FROM original WHERE kind = 'vf'"), FRESH);
+	b.step[1].state = STEP_PENDING;
+	apply_all(&b);
+	assert_string_equal(stored(&b, "SELECT value FROM original WHERE kind = 'vf'"), FRESH);
+	b.steps.step++, b.steps.n--;
+	revert_all(&b);
+	assert_vf(&b, FRESH);
+	bench_done(&b);
+}
+
+static void vf_refused(void **state)
+{
+	struct bench b;
+
+	(void)state;
+	vf_bench(&b, "mac=02:00:00:00:00:01 link_state=up");
+	b.fx.machine->vf_refuses = PLAN_VF_BIT(PLAN_VF_LINK_STATE);
+	refused(&b, -ENXIO, "the driver refuses it; change the request, or list it in [vf] may_refuse");
+	bench_done(&b);
+	vf_bench(&b, "mac=02:00:00:00:00:01 link_state=up");
+	b.fx.machine->vf_ignores = PLAN_VF_BIT(PLAN_VF_LINK_STATE); /* it says yes, and does nothing */
+	refused(&b, -ENXIO, "and did nothing");
+	bench_done(&b);
+	vf_bench(&b, "mac=02:00:00:00:00:01 trust=on");
+	fake_find(b.fx.machine, test_bdf(VF))->set.has &= ~PLAN_VF_BIT(PLAN_VF_TRUST);
+	refused(&b, -ENXIO, "has no trust; leave it out of the request, or list it in [vf] may_refuse");
+	bench_done(&b);
+	vf_bench(&b, "mac=02:00:00:00:00:01 link_state=up");
+	b.fx.machine->vf_refuses = PLAN_VF_BIT(PLAN_VF_LINK_STATE);
+	b.steps.vf_may_refuse = PLAN_VF_BIT(PLAN_VF_LINK_STATE);
+	apply_all(&b);
+	assert_vf(&b, "mac=02:00:00:00:00:01 vlan=0 qos=0 vlan_protocol=802.1Q trust=off spoof_check=on min_rate=0 max_rate=0 link_state=auto");
+	assert_string_equal(stored(&b, "SELECT rule FROM finding"), "vf.refused");
+	bench_done(&b);
+}
+
+/* What cannot be set is right for who asked for nothing, and said. */
+static void vf_unseen(void **state)
+{
+	struct bench b;
+
+	(void)state;
+	vf_bench(&b, "mac=02:00:00:00:00:01");
+	b.fx.machine->no_interface = true;
+	apply_all(&b);
+	assert_string_equal(stored(&b, "SELECT rule FROM finding"), "vf.unseen");
+	revert_all(&b);
+	bench_done(&b);
+	vf_bench(&b, "mac=02:00:00:00:00:01 vlan=5");
+	b.fx.machine->no_interface = true;
+	refused(&b, -ENETDOWN, "no network interface");
 	bench_done(&b);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(partition),
 		cmocka_unit_test(whole_way),
 		cmocka_unit_test(already_so),
 		cmocka_unit_test(foreign_vfs),
@@ -576,6 +667,11 @@ int main(void)
 		cmocka_unit_test(devctl_hard_wired),
 		cmocka_unit_test(power_and_back),
 		cmocka_unit_test(power_of_vfio),
+		cmocka_unit_test(vf_set_and_back),
+		cmocka_unit_test(vf_left),
+		cmocka_unit_test(vf_retry),
+		cmocka_unit_test(vf_refused),
+		cmocka_unit_test(vf_unseen),
 	};
 
 	log_init((enum log_level)0); /* failures are what is tested here */

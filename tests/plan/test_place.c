@@ -235,8 +235,8 @@ static void xe9680_pairs_gpu_and_nic(void **state)
 	assert_int_equal(p->worst_path, TOPO_PIX);
 	assert_int_equal(p->gpu_path, TOPO_NODE);
 	assert_int_equal(p->ncells, 1);
-	/* vfio, 2 vf-count, power of 8 ports and 2 PFs, 4 bind, power and tags of 2 GPUs, domain */
-	assert_int_equal(p->nsteps, 22);
+	/* vfio, 2 vf-count, power of 8 ports and 2 PFs, 4 bind, 2 vf, power and tags of 2 GPUs, domain */
+	assert_int_equal(p->nsteps, 24);
 	assert_int_equal(p->step[0].kind, PLAN_STEP_VFIO);
 	assert_string_equal(p->step[1].from, "0");
 	assert_string_equal(p->step[1].to, "8");
@@ -244,13 +244,15 @@ static void xe9680_pairs_gpu_and_nic(void **state)
 		assert_int_equal(p->step[i].kind, PLAN_STEP_POWER);
 	for (size_t i = 13; i < 17; i++)
 		assert_int_equal(p->step[i].kind, PLAN_STEP_BIND);
-	assert_true(bdf_eq(p->step[17].bdf, p->gpu[0]) && bdf_eq(p->step[18].bdf, p->gpu[1]));
-	assert_string_equal(p->step[17].from, "auto,1"); /* vfio-pci's doing */
-	assert_int_equal(p->step[19].kind, PLAN_STEP_DEVCTL2);
-	assert_string_equal(p->step[21].to, "running");
+	assert_int_equal(p->step[17].kind, PLAN_STEP_VF); /* a VF is set while no driver of the host has it */
+	assert_string_equal(p->step[18].to, "mac=auto");
+	assert_true(bdf_eq(p->step[19].bdf, p->gpu[0]) && bdf_eq(p->step[20].bdf, p->gpu[1]));
+	assert_string_equal(p->step[19].from, "auto,1"); /* vfio-pci's doing */
+	assert_int_equal(p->step[21].kind, PLAN_STEP_DEVCTL2);
+	assert_string_equal(p->step[23].to, "running");
 	plan_free(p);
 	p = test_plan(t, "{\"gpus\":2,\"vfs_per_gpu\":1,\"max_path\":\"PIX\",\"vcpus\":2,\"gdr\":\"off\"}", NULL, 0);
-	assert_int_equal(p->nsteps, 8); /* settings are left alone */
+	assert_int_equal(p->nsteps, 10); /* settings are left alone */
 	plan_free(p);
 	topo_unref(t);
 }
@@ -271,6 +273,8 @@ static void refusals_name_the_rule(void **state)
 		{ "xe9680", "{\"memory\":\"2T\"}", NULL, "memory.short" },
 		{ "xe9680", "{\"gpus\":1,\"vcpus\":500}", NULL, "cpus.short" },
 		{ "xe9680", "{\"gpus\":8,\"vcpus\":1}", NULL, "cpus.cells" },
+		{ "xe9680", "{\"gpus\":1,\"vfs\":1,\"mtu\":9001}", NULL, "nic.mtu" },
+		{ "lab", "{\"vfs\":1,\"mtu\":1500}", NULL, "nic.mtu" },
 		/* 4d:00.0 is the only NIC of its switch; a host that gives 8 VFs per port has these */
 		{ "xe9680", "{\"gpus\":1,\"vfs_per_gpu\":1,\"max_path\":\"PIX\",\"require\":[\"0000:4c:00.0\"],"
 			    "\"exclude\":[\"0000:4d:00.1\",\"0000:4d:00.2\",\"0000:4d:00.3\",\"0000:4d:00.4\","

@@ -61,6 +61,17 @@ static void refusals_name_the_key(void **state)
 		{ "{\"cells\":2}", "2 cells but 1 vCPUs" },
 		{ "{\"cells\":0}", "request.cells" },
 		{ "{\"tenant\":\"A\"}", "request.tenant \"A\" must be lower-case" },
+		{ "{\"vf\":{\"vlan\":1}}", "request.vf is of VFs, and it has none" },
+		{ "{\"vfs\":1,\"vf\":{\"vlan\":4095}}", "request.vf.vlan" },
+		{ "{\"vfs\":1,\"vf\":7}", "request.vf must be" },
+		{ "{\"vfs\":2,\"vf\":[{\"vlan\":1}]}", "request.vf has 1 entries; say one for each VF" },
+		{ "{\"vfs\":2,\"vf\":{\"mac\":\"02:00:00:00:00:01\"}}", "an address, and it is of several VFs; say an array" },
+		{ "{\"vfs\":1,\"mtu\":67}", "request.mtu" },
+		{ "{\"mtu\":9000}", "request.mtu is of the ports of its VFs" },
+		{ "{\"pcie\":\"flat\"}", "request.pcie is \"flat\"; known are switches, root-ports" },
+		{ "{\"firmware\":\"ovmf\"}", "request.firmware is \"ovmf\"; known are bios, uefi" },
+		{ "{\"firmware\":\"bios\",\"secure_boot\":true}", "request.secure_boot is what only uefi can" },
+		{ "{\"tpm\":\"yes\"}", "request.tpm" },
 		{ "{\"boot\":{\"kernel\":\"vmlinuz\"}}", "request.boot.kernel must be an absolute path" },
 		{ "{\"boot\":{\"initrd\":\"/i\"}}", "no kernel" },
 		{ "{\"boot\":{\"kernel\":\"/k\",\"x\":1}}", "boot has an unknown key \"x\"" },
@@ -112,7 +123,8 @@ static void wishes_round_trip(void **state)
 {
 	struct plan_request a = test_request(
 		"{\"gpus\":2,\"vfs_per_gpu\":1,\"max_gpu_path\":\"PXB\",\"min_bandwidth\":400,\"policy\":\"loose\",\"spread\":\"pf\",\"rails\":true,"
-		"\"models\":[\"10de:2330\",\"10de:*\"],\"hugepages\":\"1G\",\"memory\":\"4G\",\"cells\":2,\"vcpus\":4,\"tenant\":\"blue\"}");
+		"\"models\":[\"10de:2330\",\"10de:*\"],\"hugepages\":\"1G\",\"memory\":\"4G\",\"cells\":2,\"vcpus\":4,\"tenant\":\"blue\","
+		"\"vf\":[{\"vlan\":5,\"trust\":true},{\"mac\":\"02:00:00:00:00:01\"}],\"mtu\":4200,\"pcie\":\"root-ports\",\"secure_boot\":true,\"tpm\":true}");
 	struct plan_request e = test_request("{\"exclusive\":true,\"model\":\"10de:*\"}");
 	json_object *ja = plan_request_json(&a), *jb, *je = plan_request_json(&e);
 	struct plan_request b = test_request(json_object_to_json_string(ja));
@@ -122,6 +134,8 @@ static void wishes_round_trip(void **state)
 	assert_string_equal(json_object_to_json_string(ja), json_object_to_json_string(jb));
 	assert_true(b.max_gpu_path == TOPO_PXB && b.min_bandwidth == 400 && b.loose && b.spread_pf && b.rails && b.nmodels == 2);
 	assert_true(b.hugepages == 1u << 30 && b.cells == 2);
+	assert_true(b.nvf_sets == 2 && b.vf[0].value[PLAN_VF_VLAN] == 5 && b.vf[1].value[PLAN_VF_MAC] == 0x020000000001);
+	assert_true(b.mtu == 4200 && b.root_ports && b.uefi && b.secure_boot && b.tpm);
 	assert_string_equal(b.tenant, "blue");
 	assert_non_null(strstr(json_object_to_json_string(je), "\"exclusive\": true"));
 	assert_non_null(strstr(json_object_to_json_string(je), "\"model\": \"10de:*\""));
