@@ -17,7 +17,7 @@ Q         := $(if $(V),,@)
 VERSION   := 0.1
 ROOMS     := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard src/*/*.c)))))
 TOOLS     := velad velad-helper velactl
-PKGS      := json-c libxml-2.0 libsystemd libmicrohttpd libcurl sqlite3 nettle inih smartcols libkmod libvirt libpci libnl-genl-3.0 zlib
+PKGS      := json-c libxml-2.0 libsystemd libmicrohttpd libcurl sqlite3 nettle inih smartcols libkmod libvirt libpci libnl-genl-3.0 zlib libarchive
 
 CFLAGS    ?= -O2 -g
 WARN      := -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes \

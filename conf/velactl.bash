@@ -8,6 +8,8 @@ _velactl()
 	case $prev in
 	-o | --output) mapfile -t COMPREPLY < <(compgen -W 'json text' -- "$cur"); return ;;
 	--with) mapfile -t COMPREPLY < <(compgen -W 'acs-plan' -- "$cur"); return ;;
+	--image) mapfile -t COMPREPLY < <(compgen -W "$(velactl images list 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$cur"); return ;;
+	--format) mapfile -t COMPREPLY < <(compgen -W 'raw qcow2' -- "$cur"); return ;;
 	--gdr) mapfile -t COMPREPLY < <(compgen -W 'required preferred off' -- "$cur"); return ;;
 	--plan) mapfile -t COMPREPLY < <(compgen -W "$(velactl leases 2>/dev/null | awk 'NR > 1 && $1 ~ /^[0-9a-f]{16}$/ { print $1 }')" -- "$cur"); return ;;
 	--policy) mapfile -t COMPREPLY < <(compgen -W 'strict loose' -- "$cur"); return ;;
@@ -16,17 +18,18 @@ _velactl()
 	--spread) mapfile -t COMPREPLY < <(compgen -W 'pf' -- "$cur"); return ;;
 	--hugepages) mapfile -t COMPREPLY < <(compgen -W '2M 1G' -- "$cur"); return ;;
 	--max-path | --max-gpu-path) mapfile -t COMPREPLY < <(compgen -W 'PIX PXB PHB NODE SYS' -- "$cur"); return ;;
-	--root | --host | --conf | --socket | --file | -f | --svg | --dot | --kernel | --initrd | --disk)
+	--root | --host | --conf | --socket | --file | -f | --user-data | --ssh-keys | --network-config | --svg | --dot | --kernel | --initrd | --disk)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return ;;
 	esac
 	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
 		case $word in
-		topo | path | routes | acs | doctor | plan | capacity | leases | release | create | list | show | nccl-topology | delete | quarantine | op | host | watch | dump | help) verb=$word; break ;;
+		topo | path | routes | acs | doctor | plan | capacity | leases | release | create | list | show | nccl-topology | delete | images | quarantine | op | host | watch | dump | help) verb=$word; break ;;
 		esac
 	done
 	if [[ $cur == -* ]]; then
 		[[ $verb == op ]] && verb='op wait'
+		[[ $verb == images ]] && verb='images add'
 		[[ $verb == acs ]] && verb='acs plan'
 		[[ $verb == quarantine ]] && verb='quarantine release'
 		# shellcheck disable=SC2086 # two words: op wait
@@ -35,8 +38,9 @@ _velactl()
 		return
 	fi
 	case $verb in
-	'' | help) word='topo path routes acs doctor plan capacity leases release create list show nccl-topology delete quarantine op host watch dump help' ;;
+	'' | help) word='topo path routes acs doctor plan capacity leases release create list show nccl-topology delete images quarantine op host watch dump help' ;;
 	op) word='list show wait cancel' ;;
+	images) word='add list show delete' ;;
 	acs) word='show plan apply restore' ;;
 	quarantine) word='list add release' ;;
 	release) word=$(velactl leases 2>/dev/null | awk 'NR > 1 && $1 ~ /^[0-9a-f]{16}$/ { print $1 }') ;;

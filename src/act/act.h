@@ -58,6 +58,39 @@ enum act_word {
 
 enum act_want { ACT_LOOK, ACT_ON, ACT_OFF };
 
+/* ---- files of guests: images, disks, seeds, by name in one directory ---- */
+
+#define ACT_FILE_NEW ".%s.new" /* while it is written */
+
+struct act_file {
+	bool    there;
+	int64_t size, mtime; /* mtime: nanoseconds of the epoch; both 0 for what only libvirt knows */
+};
+
+struct act_image {
+	enum { ACT_RAW, ACT_QCOW2, ACT_FORMAT_MAX_ } format;
+	uint64_t size, virtual_size; /* bytes: of the file, of the disk in it */
+	int64_t  mtime;
+	char     sha256[65]; /* of the file, hex */
+};
+
+const char *act_format_text(int format); /* "raw" "qcow2" */
+
+struct act_image_source {
+	const char *file;           /* in the directory that is for it */
+	const char *format, *sha256; /* NULL: not said; else it must have these */
+};
+
+struct act_disk { /* a qcow2 file */
+	const char *name;
+	uint64_t    size;          /* bytes */
+	const char *image, *format; /* the file below it, and its format; NULL: it is empty */
+};
+
+struct act_seed { /* texts; NULL: no such file */
+	const char *meta_data, *user_data, *vendor_data, *network;
+};
+
 struct act_ops {
 	int (*vfio_loaded)(void *self, bool *ret, struct error *err);
 	int (*vfio_load)(void *self, struct error *err);
@@ -86,6 +119,13 @@ struct act_ops {
 	/* Settings of a VF, once these are set, all of which the kernel sets by one message (plan_vf_group()). want NULL: it
 	 * only looks. -ENODEV as above; -ENETDOWN: its PF has no interface; -ENXIO: its driver refuses them; -EIO. */
 	int (*vf)(void *self, struct plan_vf_settings *ret, struct bdf vf, const struct plan_vf_settings *want, struct error *err);
+	int (*file)(void *self, struct act_file *ret, const char *name, struct error *err);
+	int (*file_drop)(void *self, const char *name, struct error *err); /* absent is fine */
+	/* -ENOSPC: less room is left than this disk and all others could take. */
+	int (*disk_make)(void *self, const struct act_disk *disk, struct error *err);
+	int (*seed_make)(void *self, const char *name, const struct act_seed *seed, struct error *err);
+	/* Copies it, and nobody can write it. -ENOENT, -EINVAL: it is no image, or not this; -ENOSPC. */
+	int (*image_make)(void *self, struct act_image *ret, const char *name, const struct act_image_source *from, struct error *err);
 	int (*domain)(void *self, enum act_domain *ret, const char *name, struct error *err);
 	int (*domain_start)(void *self, const char *name, const char *xml, struct error *err); /* define, create */
 	int (*domain_stop)(void *self, const char *name, struct error *err); /* destroy, undefine; absent is fine */
@@ -105,6 +145,11 @@ int act_machine_new(struct act_machine **ret, struct host_root *root, const char
 		    const char *fmpm, struct error *err);
 struct act_machine *act_machine_free(struct act_machine *m);
 AUTO_DEFINE(struct act_machine *, act_machine_free);
+/* Where images, disks and seeds are; all borrowed. To be said before the first of the calls above. */
+struct act_images {
+	const char *pool, *dir, *source;
+};
+void act_machine_images(struct act_machine *m, const struct act_images *at);
 struct act act_machine_act(struct act_machine *m);
 
 /* What the hypervisor can start: "kvm", "qemu" or "test"; and QEMU's version, major * 1000000 + minor * 1000 + release, 0

@@ -138,8 +138,7 @@ static int connect_locked(struct act_virt *v, struct error *err)
 	return r;
 }
 
-/* A reference for the caller to close. */
-static int connection(struct act_virt *v, virConnectPtr *ret, struct error *err)
+int act_virt_connection(struct act_virt *v, virConnectPtr *ret, struct error *err)
 {
 	int r;
 
@@ -161,7 +160,7 @@ static int find(struct act_virt *v, virConnectPtr *conn, virDomainPtr *dom, cons
 {
 	for (bool again = true;; again = false) {
 		auto_(virConnectClose) virConnectPtr c = NULL;
-		int r = connection(v, &c, err);
+		int r = act_virt_connection(v, &c, err);
 
 		if (r < 0)
 			return r;
@@ -385,7 +384,7 @@ int act_virt_type(struct act_virt *v, char ret[16], unsigned *qemu, struct error
 	auto_(virConnectClose) virConnectPtr conn = NULL;
 	autofree char *capabilities = NULL;
 	const char *driver, *type;
-	int r = connection(v, &conn, err);
+	int r = act_virt_connection(v, &conn, err);
 
 	if (r < 0)
 		return r;

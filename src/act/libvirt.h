@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* act/libvirt — domains. No libvirt type leaves libvirt.c, the only file that includes its headers.
+/* act/libvirt — domains. No libvirt type leaves libvirt.c and storage.c, the only files that include its headers.
  *
  * A domain is velad's if it carries the metadata element PLAN_DOMAIN_MARK; any other domain of the same
  * name is never touched. Thread-safe: callers share one connection, opened on first use and again when
@@ -13,6 +13,10 @@ struct act_virt; /* opaque */
 int act_virt_new(struct act_virt **ret, const char *uri, struct error *err);
 struct act_virt *act_virt_free(struct act_virt *v); /* NULL is fine; returns NULL; ends the watch */
 AUTO_DEFINE(struct act_virt *, act_virt_free);
+
+/* For the other file that calls libvirt; the caller closes it. */
+struct _virConnect;
+int act_virt_connection(struct act_virt *v, struct _virConnect **ret, struct error *err);
 
 /* Of velad's domain `name`; a foreign one counts as absent. */
 int act_virt_domain(struct act_virt *v, enum act_domain *ret, const char *name, struct error *err);

@@ -12,6 +12,7 @@
 #include "act/partition.h"
 #include "act/pci.h"
 #include "act/remote.h"
+#include "act/storage.h"
 #include "base/error.h"
 
 struct act_machine {
@@ -19,6 +20,7 @@ struct act_machine {
 	struct act_remote *remote; /* owned; NULL: this process does it */
 	struct act_virt *virt; /* owned */
 	struct act_words *words; /* owned */
+	struct act_storage storage;
 };
 
 static int vfio_loaded(void *self, bool *ret, struct error *err)
@@ -154,6 +156,31 @@ static int vf(void *self, struct plan_vf_settings *ret, struct bdf fn, const str
 	return r < 0 ? r : act_pci_vf(&m->pci, ret, fn, NULL, err);
 }
 
+static int file(void *self, struct act_file *ret, const char *name, struct error *err)
+{
+	return act_storage_file(&((struct act_machine *)self)->storage, ret, name, err);
+}
+
+static int file_drop(void *self, const char *name, struct error *err)
+{
+	return act_storage_drop(&((struct act_machine *)self)->storage, name, err);
+}
+
+static int disk_make(void *self, const struct act_disk *disk, struct error *err)
+{
+	return act_storage_disk(&((struct act_machine *)self)->storage, disk, err);
+}
+
+static int seed_make(void *self, const char *name, const struct act_seed *seed, struct error *err)
+{
+	return act_storage_seed(&((struct act_machine *)self)->storage, name, seed, err);
+}
+
+static int image_make(void *self, struct act_image *ret, const char *name, const struct act_image_source *from, struct error *err)
+{
+	return act_storage_image(&((struct act_machine *)self)->storage, ret, name, from, err);
+}
+
 static int domain(void *self, enum act_domain *ret, const char *name, struct error *err)
 {
 	return act_virt_domain(((struct act_machine *)self)->virt, ret, name, err);
@@ -183,6 +210,11 @@ static const struct act_ops machine_ops = {
 	.scrub = scrub,
 	.partition = partition,
 	.vf = vf,
+	.file = file,
+	.file_drop = file_drop,
+	.disk_make = disk_make,
+	.seed_make = seed_make,
+	.image_make = image_make,
 	.domain = domain,
 	.domain_start = domain_start,
 	.domain_stop = domain_stop,
@@ -207,6 +239,8 @@ int act_machine_new(struct act_machine **ret, struct host_root *root, const char
 		return r;
 	if (m->remote)
 		host_root_set_opener(root, act_remote_open, m->remote);
+	m->storage.virt = m->virt;
+	(void)pthread_mutex_init(&m->storage.lock, NULL); /* cannot fail on Linux */
 	*ret = steal(m);
 	return 0;
 }
@@ -222,6 +256,11 @@ struct act_machine *act_machine_free(struct act_machine *m)
 	}
 	free(m);
 	return NULL;
+}
+
+void act_machine_images(struct act_machine *m, const struct act_images *at)
+{
+	m->storage.at = *at;
 }
 
 struct act act_machine_act(struct act_machine *m)

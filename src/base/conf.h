@@ -24,6 +24,9 @@ struct conf {
 	char        *libvirt_uri;    /* [libvirt] uri */
 	char        *state_dir;      /* [daemon] state_dir: velad.db lies in it */
 	char        *console_dir;    /* [daemon] console_dir: NAME.log of each guest's serial console */
+	char        *images_dir;     /* [images] dir: the storage pool's directory */
+	char        *images_pool;    /* [images] pool: its name */
+	char        *images_source;  /* [images] source: where new images are taken from */
 	char        *fmpm;           /* [host] fmpm: lists Fabric Manager's partitions */
 	uint64_t     keep_milliseconds, keep_seconds; /* [daemon] */
 	uint64_t     workers;        /* [daemon] workers: operations side by side */

@@ -13,6 +13,7 @@
 #include "base/cpuset.h"
 #include "base/error.h"
 #include "base/sbuf.h"
+#include "guest/disk.h"
 #include "guest/layout.h"
 #include "guest/xml.h"
 #include "host/inventory.h"
@@ -307,21 +308,6 @@ static void write_controllers(struct domain *d)
 	xml_leaf(&d->xml, "controller", "type", "usb", "model", "none");
 }
 
-static void write_disk(struct domain *d)
-{
-	const char *path = d->request->disk, *dot = strrchr(path, '.');
-	bool block = strncmp(path, "/dev/", 5) == 0;
-
-	if (!path[0])
-		return;
-	xml_open(&d->xml, "disk", "type", block ? "block" : "file", "device", "disk");
-	xml_leaf(&d->xml, "driver", "name", "qemu", "type", dot && strcmp(dot, ".qcow2") == 0 ? "qcow2" : "raw");
-	xml_leaf(&d->xml, "source", block ? "dev" : "file", path);
-	xml_leaf(&d->xml, "target", "dev", "vda", "bus", "virtio");
-	write_address(d, (struct guest_addr){ .slot = GUEST_SLOT_DISK }, false);
-	xml_close(&d->xml);
-}
-
 /* managed='no': velad binds and unbinds; libvirt must not take the driver away after the guest. */
 static void write_hostdevs(struct domain *d)
 {
@@ -363,7 +349,7 @@ static void write_devices(struct domain *d)
 	xml_open(&d->xml, "devices");
 	if (d->env->emulator)
 		xml_text(&d->xml, "emulator", d->env->emulator);
-	write_disk(d);
+	guest_disks_write(&d->xml, d->request, d->env);
 	write_controllers(d);
 	write_console(d);
 	write_hostdevs(d);
@@ -426,15 +412,34 @@ int guest_domain_xml(char **ret, const struct plan *plan, const struct plan_requ
 	return r;
 }
 
+static int write_seed(struct plan *plan, const struct plan_request *request, const struct topo *topo, const char *uuid,
+		      struct error *err)
+{
+	autofree char *environment = NULL, *meta = NULL, *vendor = NULL;
+	int r = guest_environment(&environment, plan, topo, err);
+
+	if (r == 0)
+		r = guest_meta_data(&meta, request, uuid, err);
+	if (r == 0)
+		r = guest_vendor_data(&vendor, request, uuid, plan->nccl_xml, environment, err);
+	if (r < 0)
+		return r;
+	plan->meta_data = arena_strdup(&plan->arena, meta);
+	plan->vendor_data = arena_strdup(&plan->arena, vendor);
+	return plan->meta_data && plan->vendor_data ? 0 : error_set(err, -ENOMEM, "no memory for the seed");
+}
+
 int guest_plan_xml(struct plan *plan, const struct plan_request *request, const struct topo *topo,
-		   const char *type, const char *uuid, const char *console_dir, struct error *err)
+		   const char *type, const char *uuid, const struct guest_dirs *dirs, struct error *err)
 {
 	const char *name = *request->name ? request->name : "unnamed";
 	const struct guest_env env = {
 		.name = name,
 		.uuid = uuid ? uuid : "00000000-0000-0000-0000-000000000000",
 		.type = type ? type : topo_inventory(topo)->kvm == HOST_PRESENT ? "kvm" : "qemu",
-		.console = arena_printf(&plan->arena, "%s/%s.log", console_dir, name),
+		.console = arena_printf(&plan->arena, "%s/%s.log", dirs->console, name),
+		.images = dirs->images,
+		.image_format = dirs->image_format,
 	};
 	autofree char *xml = NULL, *nccl = NULL;
 	int r;
@@ -448,5 +453,7 @@ int guest_plan_xml(struct plan *plan, const struct plan_request *request, const 
 		return r;
 	plan->domain_xml = arena_strdup(&plan->arena, xml);
 	plan->nccl_xml = nccl ? arena_strdup(&plan->arena, nccl) : NULL;
-	return plan->domain_xml && (!nccl || plan->nccl_xml) ? 0 : error_set(err, -ENOMEM, "no memory for the domain XML");
+	if (!plan->domain_xml || (nccl && !plan->nccl_xml))
+		return error_set(err, -ENOMEM, "no memory for the domain XML");
+	return plan_seed_wanted(&request->seed) ? write_seed(plan, request, topo, env.uuid, err) : 0;
 }

@@ -16,6 +16,13 @@ struct guest_env {
 	const char *type;     /* "kvm", "qemu" or "test": what the hypervisor offers */
 	const char *emulator; /* path; NULL: libvirt's choice */
 	const char *console;  /* file the serial console is logged to; NULL: a pty without log */
+	const char *images;       /* the directory of disks and seeds */
+	const char *image_format; /* "raw", "qcow2", of the request's image; NULL: not known, libvirt looks at the disk */
+};
+
+struct guest_dirs { /* where files are on the host */
+	const char *console, *images;
+	const char *image_format; /* as above */
 };
 
 /* The XML as text; the caller frees. -E2BIG: more buses or slots than a guest has; -EINVAL: a value has
@@ -32,8 +39,13 @@ int guest_nccl_xml(char **ret, const struct plan *plan, const struct topo *topo,
 #define GUEST_NCCL_PATH "/etc/nccl-topology.xml"
 int guest_environment(char **ret, const struct plan *plan, const struct topo *topo, struct error *err);
 
+/* Of the cloud-init seed (NoCloud), what the request does not have as it is; the caller frees. nccl NULL: no such file. -ENOMEM */
+int guest_meta_data(char **ret, const struct plan_request *r, const char *uuid, struct error *err);
+int guest_vendor_data(char **ret, const struct plan_request *r, const char *uuid, const char *nccl, const char *environment,
+		      struct error *err);
+
 /* Sets plan->domain_xml, and plan->nccl_xml if there are GPUs, as both programs do: the domain has the instance's name, its console is logged to
- * console_dir/NAME.log. type NULL: what the host looks able to start. uuid NULL: of a dry run, all zeros,
+ * NAME.log. With a seed, what of it is velad's: meta-data and vendor-data. type NULL: what the host looks able to start. uuid NULL: of a dry run, all zeros,
  * so that a plan is the same each time. */
 int guest_plan_xml(struct plan *plan, const struct plan_request *request, const struct topo *topo,
-		   const char *type, const char *uuid, const char *console_dir, struct error *err);
+		   const char *type, const char *uuid, const struct guest_dirs *dirs, struct error *err);

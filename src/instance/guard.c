@@ -38,7 +38,12 @@ struct call { /* arguments and results of all verbs */
 	const struct bdf   *mine;
 	size_t              nmine;
 	const char         *program;
-	unsigned            seconds;
+	unsigned            seconds; /* more than its deadline */
+	struct act_file     file;
+	struct act_disk     disk;
+	struct act_seed     seed;
+	struct act_image    image;
+	struct act_image_source source;
 };
 
 /* ---- making a call -------------------------------------------------------------------------------------- */
@@ -68,6 +73,17 @@ static bool keep(struct task *t, const char **text)
 	return *text;
 }
 
+static bool keep_files(struct task *t, struct call *c)
+{
+	const char **text[] = { &c->disk.name, &c->disk.image, &c->disk.format, &c->seed.meta_data, &c->seed.user_data, &c->seed.vendor_data,
+				&c->seed.network, &c->source.file, &c->source.format, &c->source.sha256 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(text); i++)
+		if (!keep(t, text[i]))
+			return false;
+	return true;
+}
+
 /* A copy that belongs to the task. */
 static struct call *copy(struct task *t, const struct call *c)
 {
@@ -80,7 +96,7 @@ static struct call *copy(struct task *t, const struct call *c)
 	own->mine = mine;
 	for (size_t i = 0; i < c->nmine; i++)
 		mine[i] = c->mine[i];
-	return keep(t, &own->name) && keep(t, &own->xml) && keep(t, &own->program) ? own : NULL;
+	return keep(t, &own->name) && keep(t, &own->xml) && keep(t, &own->program) && keep_files(t, own) ? own : NULL;
 }
 
 static int hand_over(struct call *c, struct error *err)
@@ -327,6 +343,75 @@ static int partition(void *self, bool *ret, unsigned id, enum act_want want, str
 	return r;
 }
 
+static int do_file(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->file(act->self, &c->file, c->name, err);
+}
+
+static int file(void *self, struct act_file *ret, const char *name, struct error *err)
+{
+	static const struct verb verb = LIBVIRT(file, domain_ms);
+	struct call c = { .verb = &verb, .name = name };
+	int r = call(self, &c, err);
+
+	if (r == 0)
+		*ret = c.file;
+	return r;
+}
+
+static int do_file_drop(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->file_drop(act->self, c->name, err);
+}
+
+static int file_drop(void *self, const char *name, struct error *err)
+{
+	static const struct verb verb = LIBVIRT(file_drop, stop_ms);
+
+	return call(self, &(struct call){ .verb = &verb, .name = name }, err);
+}
+
+static int do_disk_make(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->disk_make(act->self, &c->disk, err);
+}
+
+static int disk_make(void *self, const struct act_disk *disk, struct error *err)
+{
+	static const struct verb verb = LIBVIRT(disk_make, start_ms);
+
+	return call(self, &(struct call){ .verb = &verb, .name = disk->name, .disk = *disk }, err);
+}
+
+static int do_seed_make(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->seed_make(act->self, c->name, &c->seed, err);
+}
+
+static int seed_make(void *self, const char *name, const struct act_seed *seed, struct error *err)
+{
+	static const struct verb verb = LIBVIRT(seed_make, domain_ms);
+
+	return call(self, &(struct call){ .verb = &verb, .name = name, .seed = *seed }, err);
+}
+
+static int do_image_make(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->image_make(act->self, &c->image, c->name, &c->source, err);
+}
+
+/* A terabyte from a slow disk takes hours. */
+static int image_make(void *self, struct act_image *ret, const char *name, const struct act_image_source *from, struct error *err)
+{
+	static const struct verb verb = LIBVIRT(image_make, start_ms);
+	struct call c = { .verb = &verb, .name = name, .source = *from, .seconds = 24 * 3600 };
+	int r = call(self, &c, err);
+
+	if (r == 0)
+		*ret = c.image;
+	return r;
+}
+
 static int do_domain(const struct act *act, struct call *c, struct error *err)
 {
 	return act->ops->domain(act->self, &c->domain, c->name, err);
@@ -383,11 +468,16 @@ struct act guard_act(struct guard_self *self)
 		.reset = reset,
 		.scrub = scrub,
 		.partition = partition,
+		.file = file,
+		.file_drop = file_drop,
+		.disk_make = disk_make,
+		.seed_make = seed_make,
+		.image_make = image_make,
 		.domain = domain,
 		.domain_start = domain_start,
 		.domain_stop = domain_stop,
 	};
 
-	static_assert(sizeof(ops) == 16 * sizeof(ops.driver), "a verb of act_ops is not in here");
+	static_assert(sizeof(ops) == 21 * sizeof(ops.driver), "a verb of act_ops is not in here");
 	return (struct act){ .ops = &ops, .self = self };
 }

@@ -147,9 +147,19 @@ static int run_delete(struct inst_manager *m, struct job *j, struct error *err)
 
 	if (steps_revert(&j->steps, &left) == 0)
 		return job_end(m, j, INST_DELETED, true, NULL, err);
-	(void)error_set(&all, left.code, "instance %s: %.380s; its devices stay held until it is deleted again",
-			j->in->name, left.text);
+	(void)error_set(&all, left.code, "%s%s: %.380s; its devices stay held until it is deleted again",
+			what(j), j->in->name, left.text);
 	return job_end(m, j, INST_FAILED, false, &all, err);
+}
+
+static int run_image_add(struct inst_manager *m, struct job *j, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	int r = job_check_whole(m, j, &why);
+
+	if (r == 0)
+		r = steps_apply(&j->steps, &why);
+	return r == 0 ? job_end(m, j, INST_RUNNING, false, NULL, err) : undo(m, j, &why, err);
 }
 
 /* An interrupted apply whose steps are all done goes on; any other is undone, as a create is. */
@@ -208,4 +218,6 @@ const struct job_kind job_kinds[OP_KIND_MAX_] = {
 	[OP_ACS_APPLY] = { run_apply, INST_PROVISIONING, false },
 	[OP_ACS_RESTORE] = { run_restore, INST_PLANNED, true },
 	[OP_UNQUARANTINE] = { gate_run_release, INST_PLANNED, .alone = true },
+	[OP_IMAGE_ADD] = { run_image_add, INST_PROVISIONING, false },
+	[OP_IMAGE_DELETE] = { run_delete, INST_PLANNED, true },
 };

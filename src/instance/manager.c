@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "instance/image.h"
 #include "instance/key.h"
 #include "instance/op.h"
 #include "instance/state.h"
@@ -212,6 +213,8 @@ static int begin_create(struct store_tx *tx, uint64_t *ret_op, const void *arg, 
 	if (r == 0)
 		r = add_devices(tx, in.name, c->plan, err);
 	if (r == 0)
+		r = image_check_plan(tx, c->plan, err);
+	if (r == 0)
 		r = add_steps(tx, in.name, c->plan, err);
 	*ret_op = in.operation;
 	return r;
@@ -237,16 +240,15 @@ int inst_create(struct inst_manager *m, uint64_t *ret_op, const struct plan_requ
 	return manager_begin(m, ret_op, begin_create, &c, err);
 }
 
-static int check_idle(struct store_tx *tx, const struct rows_instance *in, struct arena *arena,
-		      struct error *err)
+int manager_check_idle(struct store_tx *tx, const struct rows_instance *in, struct arena *arena, struct error *err)
 {
 	struct op *op = NULL;
 	int r;
 
 	r = op_find(tx, &op, in->operation, arena, err);
 	if (r == 0 && op && op->finished == 0)
-		return error_set(err, -EBUSY, "operation %llu (%s) runs on instance %s; wait for its end",
-				 (unsigned long long)op->id, op_kind_text(op->kind), in->name);
+		return error_set(err, -EBUSY, "operation %llu (%s) runs on %s%s; wait for its end",
+				 (unsigned long long)op->id, op_kind_text(op->kind), rows_is_holder(in->name) ? "" : "instance ", in->name);
 	return r;
 }
 
@@ -260,7 +262,7 @@ static int begin_delete(struct store_tx *tx, uint64_t *ret_op, const void *arg, 
 	if (r == 0 && (!in || rows_is_holder(name)))
 		return error_set(err, -ENOENT, "there is no instance %s", name);
 	if (r == 0)
-		r = check_idle(tx, in, arena, err);
+		r = manager_check_idle(tx, in, arena, err);
 	if (r == 0)
 		r = manager_check_queue(tx, err);
 	if (r == 0)

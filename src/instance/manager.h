@@ -33,6 +33,9 @@ struct inst_manager {
 	bool            stop; /* under lock */
 };
 
+struct rows_instance;
+/* -EBUSY: an operation runs on it. */
+int manager_check_idle(struct store_tx *tx, const struct rows_instance *in, struct arena *arena, struct error *err);
 int manager_check_queue(struct store_tx *tx, struct error *err); /* -EBUSY: too much is queued */
 
 /* Calls fn in one transaction, which is committed if it returns 0; then the pool is woken. fn writes the id of the operation that

@@ -17,6 +17,8 @@ static const char *const op_kinds[OP_KIND_MAX_] = {
 	[OP_ACS_APPLY] = "acs-apply",
 	[OP_ACS_RESTORE] = "acs-restore",
 	[OP_UNQUARANTINE] = "quarantine-release",
+	[OP_IMAGE_ADD] = "image-add",
+	[OP_IMAGE_DELETE] = "image-delete",
 };
 
 static const char *const op_states[OP_STATE_MAX_] = {

@@ -11,7 +11,7 @@ struct arena;
 struct error;
 struct store_tx;
 
-enum op_kind { OP_CREATE, OP_DELETE, OP_ACS_APPLY, OP_ACS_RESTORE, OP_UNQUARANTINE, OP_KIND_MAX_ };
+enum op_kind { OP_CREATE, OP_DELETE, OP_ACS_APPLY, OP_ACS_RESTORE, OP_UNQUARANTINE, OP_IMAGE_ADD, OP_IMAGE_DELETE, OP_KIND_MAX_ };
 enum op_state { OP_QUEUED, OP_RUNNING, OP_SUCCEEDED, OP_FAILED, OP_STATE_MAX_ };
 
 const char *op_kind_text(enum op_kind k);

@@ -162,7 +162,7 @@ int rows_all_names(struct store_tx *tx, const char ***ret, size_t *n, struct are
 
 int rows_holder_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena, struct error *err)
 {
-	return names_of(tx, ret, n, "SELECT name FROM instance WHERE instr(name, ' ') > 0 ORDER BY operation DESC", arena, err);
+	return names_of(tx, ret, n, "SELECT name FROM instance WHERE substr(name, 1, 10) = '" INST_ACS_APPLY " ' ORDER BY operation DESC", arena, err);
 }
 
 int rows_instance_error(struct store_tx *tx, const char *name, const char *error, struct error *err)

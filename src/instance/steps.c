@@ -199,6 +199,9 @@ static const struct step_kind step_bind = { probe_bind, apply_bind, steps_driver
 static const struct step_kind step_domain = { probe_domain, apply_domain, revert_domain };
 
 const struct step_kind *const step_kinds[PLAN_STEP_MAX_] = {
+	[PLAN_STEP_DISK]     = &step_disk,
+	[PLAN_STEP_SEED]     = &step_seed,
+	[PLAN_STEP_IMAGE]    = &step_image,
 	[PLAN_STEP_VFIO]     = &step_vfio,
 	[PLAN_STEP_VF_COUNT] = &step_vf_count,
 	[PLAN_STEP_BIND]     = &step_bind,

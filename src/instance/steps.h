@@ -24,6 +24,11 @@ struct steps_note { /* what is worth to be known of a step that was done: a find
 	struct error text;
 };
 
+struct steps_files { /* of steps that make files, what the store has, or is to have */
+	struct act_image image; /* below a disk; or, once it is made */
+	struct act_seed  seed;
+};
+
 struct steps {
 	struct store     *store;    /* borrowed, like all below */
 	struct act        act;      /* without guard: the machine, and steps are done one by one, without deadlines */
@@ -33,6 +38,7 @@ struct steps {
 	pthread_mutex_t  *shown;    /* held while states and spans of steps change; NULL: nobody else reads them */
 	const atomic_bool *cancel;  /* NULL: cannot be */
 	struct steps_note *note;    /* of the step, while it is applied */
+	struct steps_files *files;  /* likewise, while it is probed, too */
 	bool              undo;     /* reverting is the undoing of this operation, and not what it is for */
 	const struct inst_release *release;
 	const struct gate *gate;    /* of the step, by the walk */

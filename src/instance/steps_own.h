@@ -25,6 +25,8 @@ struct step_kind {
 	 * NULL: nothing */
 	int (*release)(const struct steps *s, const struct rows_step *step, const char *original, const char *const *to, size_t n,
 		       struct error *err);
+	/* What probe and apply want of the store, which they cannot ask themselves: their call may outlive it. NULL: nothing. */
+	int (*load)(const struct steps *s, struct steps_files *ret, const struct rows_step *step, struct arena *arena, struct error *err);
 };
 
 extern const struct step_kind *const step_kinds[PLAN_STEP_MAX_];
@@ -43,3 +45,5 @@ extern const struct step_kind step_acs, step_devctl, step_devctl2, step_power;
 extern const struct step_kind step_partition;
 /* src/instance/vf.c */
 extern const struct step_kind step_vf;
+/* src/instance/disk.c */
+extern const struct step_kind step_disk, step_seed, step_image;

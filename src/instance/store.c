@@ -76,7 +76,13 @@ static const char schema_4[] =
 	"CREATE TABLE wear(bdf TEXT PRIMARY KEY, times INTEGER NOT NULL) STRICT;"
 	"PRAGMA user_version = 4;";
 
-static const char *const schemas[] = { schema_1, schema_2, schema_3, schema_4 }; /* [n] makes version n + 1 of version n */
+/* 5: image, what was found out about those that were added; and steps "image", "disk", "seed". */
+static const char schema_5[] =
+	"CREATE TABLE image(instance TEXT PRIMARY KEY REFERENCES instance(name) ON DELETE CASCADE, format TEXT NOT NULL,"
+	" size INTEGER NOT NULL, virtual_size INTEGER NOT NULL, mtime INTEGER NOT NULL, sha256 TEXT NOT NULL) STRICT;"
+	"PRAGMA user_version = 5;";
+
+static const char *const schemas[] = { schema_1, schema_2, schema_3, schema_4, schema_5 }; /* [n] makes version n + 1 of version n */
 
 #define SCHEMA_VERSION ((int)ARRAY_SIZE(schemas))
 

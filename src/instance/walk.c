@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "instance/gate.h"
 #include "instance/guard.h"
+#include "instance/image.h"
 #include "instance/order.h"
 #include "instance/steps_own.h"
 #include "instance/store.h"
@@ -32,6 +33,7 @@ struct effect {
 	struct seen       seen;
 	struct steps_note note;
 	struct gate       gate;
+	struct steps_files files;
 	enum what         what;
 	const char       *original, **others; /* NULL: there is none */
 	size_t            nothers;
@@ -55,6 +57,7 @@ struct walk {
 	const struct steps *s;
 	struct arena        arena;
 	bool               *done, *tried, *noted; /* of each step; noted: the store knows that it is done */
+	struct act_image    image;    /* of the one step that may make one */
 	struct rows_finding *finding; /* of each, for the store; rule NULL: none */
 	size_t             *at;
 	struct member      *wave;
@@ -137,6 +140,7 @@ static int run_effect(struct task *t, void *arg, struct error *err)
 
 	e->self.task = t;
 	e->s.note = &e->note;
+	e->s.files = &e->files;
 	switch (e->what) {
 	case PROBE:
 		return kind->probe(&e->s, &e->seen, &e->step, err);
@@ -209,10 +213,14 @@ static void start(struct walk *w, struct member *m, enum what what)
 	}
 	m->effect = a ? make_effect(w->s, m, what, a) : NULL;
 	m->r = m->effect ? 0 : no_memory(&m->err);
+	if (m->r == 0 && what <= APPLY && step_kinds[m->step->kind]->load)
+		m->r = step_kinds[m->step->kind]->load(w->s, &m->effect->files, m->step, a, &m->err);
 	if (m->r == 0 && m->task)
 		task_start(m->task, run_effect, m->effect);
 	else
 		m->task = task_free(m->task);
+	if (m->r < 0)
+		m->effect = NULL;
 }
 
 static void lock_shown(const struct steps *s)
@@ -275,6 +283,8 @@ static void finish(struct walk *w, struct member *m)
 	if (m->r == 0) {
 		m->seen = m->effect->seen;
 		take_note(w, m);
+		if (m->step->kind == PLAN_STEP_IMAGE && m->effect->what == APPLY)
+			w->image = m->effect->files.image;
 	}
 	m->effect = NULL;
 	m->task = task_free(m->task);
@@ -320,6 +330,8 @@ static int note_done(struct walk *w, struct store_tx *tx, struct error *err)
 		if (!w->done[i] || w->noted[i])
 			continue;
 		r = rows_step_set(tx, s->instance, s->step[i].seq, STEP_DONE, NULL, err);
+		if (r == 0 && s->step[i].kind == PLAN_STEP_IMAGE)
+			r = image_keep(tx, s->instance, &w->image, err);
 		if (r == 0 && w->finding[i].rule)
 			r = rows_finding_add(tx, s->instance, &w->finding[i], err);
 	}

@@ -222,5 +222,12 @@ json_object *plan_json(const struct plan *p)
 	add_steps(&o, p);
 	json_add_string(&o, "domain_xml", p->domain_xml);
 	json_add_string(&o, "nccl_topology", p->nccl_xml);
+	if (p->vendor_data) {
+		struct json_out seed = json_out_new();
+
+		json_add_string(&seed, "meta_data", p->meta_data);
+		json_add_string(&seed, "vendor_data", p->vendor_data);
+		json_add_out(&o, "seed", &seed);
+	}
 	return json_finish(&o);
 }

@@ -9,12 +9,16 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/parse.h"
 #include "base/strtab.h"
 #include "plan/place.h"
 #include "plan/reset.h"
 #include "plan/settings.h"
 
 static const char *const step_names[PLAN_STEP_MAX_] = {
+	[PLAN_STEP_DISK] = "disk",
+	[PLAN_STEP_SEED] = "seed",
+	[PLAN_STEP_IMAGE] = "image",
 	[PLAN_STEP_VFIO] = "vfio",
 	[PLAN_STEP_VF_COUNT] = "vf-count",
 	[PLAN_STEP_BIND] = "bind",
@@ -42,7 +46,7 @@ int plan_step_parse(const char *text)
 
 bool plan_step_of_function(enum plan_step_kind k)
 {
-	return k != PLAN_STEP_VFIO && k != PLAN_STEP_PARTITION && k != PLAN_STEP_DOMAIN;
+	return k != PLAN_STEP_DISK && k != PLAN_STEP_SEED && k != PLAN_STEP_IMAGE && k != PLAN_STEP_VFIO && k != PLAN_STEP_PARTITION && k != PLAN_STEP_DOMAIN;
 }
 
 struct plan *plan_free(struct plan *p)
@@ -379,6 +383,25 @@ static int add_settings(struct place *p, bool early)
 	return r;
 }
 
+/* First of all: what is wrong with an image shows before a device was touched. */
+static int add_disks(struct plan *plan, const struct plan_seed *s, const char *name)
+{
+	char size[SIZE_TEXT_MAX] = "";
+	int r = 0;
+
+	if (s->disk_size)
+		(void)size_text(size, s->disk_size);
+	if (s->image)
+		r = add_step(plan, PLAN_STEP_DISK, BDF_NONE, arena_printf(&plan->arena, "%s.disk", name), "absent",
+			     arena_printf(&plan->arena, "%s%s%s", s->image, *size ? " " : "", size));
+	for (size_t i = 0; i < s->ndisks && r == 0; i++)
+		r = add_step(plan, PLAN_STEP_DISK, BDF_NONE, arena_printf(&plan->arena, "%s.data%zu", name, i), "absent",
+			     arena_strdup(&plan->arena, size_text(size, s->disk[i])));
+	if (plan_seed_wanted(s) && r == 0)
+		r = add_step(plan, PLAN_STEP_SEED, BDF_NONE, arena_printf(&plan->arena, "%s.seed", name), "absent", "written");
+	return r;
+}
+
 static int make_steps(struct place *p)
 {
 	const struct inventory *inv = topo_inventory(p->in->topo);
@@ -387,11 +410,12 @@ static int make_steps(struct place *p)
 	const char *name = *p->in->request->name ? p->in->request->name : "(unnamed)";
 	int r = 0;
 
-	plan->step = arena_array(&plan->arena, 3 + PLACE_NICS_MAX + plan->nvfs + 4 * (plan->ngpus + plan->ncompanions + plan->nvfs + plan->nextras) +
+	plan->step = arena_array(&plan->arena, 5 + PLAN_DISKS_MAX + PLACE_NICS_MAX + plan->nvfs + 4 * (plan->ngpus + plan->ncompanions + plan->nvfs + plan->nextras) +
 					       p->nsettings + (p->acs ? p->acs->nwrites : 0), sizeof(*plan->step));
 	if (!plan->step)
 		return -ENOMEM;
-	if (plan->ngpus + plan->nvfs + plan->nextras)
+	r = add_disks(plan, &p->in->request->seed, name);
+	if (plan->ngpus + plan->nvfs + plan->nextras && r == 0)
 		r = add_step(plan, PLAN_STEP_VFIO, BDF_NONE, "vfio-pci", inv->vfio_pci == HOST_PRESENT ? "loaded" : inv->vfio_pci == HOST_ABSENT ? "absent" : "unknown",
 			     "loaded");
 	for (uint32_t v = 0; v < p->best.nvfs; v++)

@@ -116,6 +116,9 @@ struct plan_cell { /* one guest NUMA cell */
 };
 
 enum plan_step_kind {
+	PLAN_STEP_DISK,     /* "disk":     a disk of the guest, absent -> "IMAGE SIZE"; "IMAGE": as large as that; "SIZE": empty; target NAME.disk, NAME.dataN */
+	PLAN_STEP_SEED,     /* "seed":     what cloud-init reads, absent -> written; target NAME.seed */
+	PLAN_STEP_IMAGE,    /* "image":    of no plan: an image, absent -> "FORMAT SHA256 FILE"; target its name */
 	PLAN_STEP_VFIO,     /* "vfio":     module vfio-pci, absent -> loaded; target "vfio-pci" */
 	PLAN_STEP_VF_COUNT, /* "vf-count": VFs of a PF, n -> m; target the PF */
 	PLAN_STEP_BIND,     /* "bind":     driver of a function, x -> vfio-pci; target the function */
@@ -138,7 +141,7 @@ bool        plan_step_of_function(enum plan_step_kind k); /* its target is a BDF
 
 struct plan_step {
 	enum plan_step_kind kind;
-	struct bdf          bdf;    /* BDF_NONE for vfio, partition and domain */
+	struct bdf          bdf;    /* BDF_NONE for disk, seed, vfio, partition and domain */
 	const char         *target; /* text of bdf, or the name */
 	const char         *from, *to; /* "(none)" for no driver */
 };
@@ -190,6 +193,7 @@ struct plan {
 	enum topo_class        gpu_path;   /* worst GPU-GPU class; SELF below two GPUs */
 	struct plan_score      chosen, next; /* next: the best of other GPUs */
 	char                  *domain_xml; /* set by the caller from guest/, in the arena; NULL without */
+	char                  *meta_data, *vendor_data; /* of the seed; the same, and NULL without one */
 	char                  *nccl_xml;   /* NCCL's topology file; the same, and NULL without GPUs */
 };
 
@@ -202,7 +206,7 @@ size_t plan_rooms(struct plan_room *ret, const struct plan *p, const char *owner
 struct plan *plan_free(struct plan *p);
 AUTO_DEFINE(struct plan *, plan_free);
 
-/* "fits", "generation", "reasons", "notes", "bundle", "explain", "steps", "domain_xml", "nccl_topology"; NULL: no memory. */
+/* "fits", "generation", "reasons", "notes", "bundle", "explain", "steps", "domain_xml", "nccl_topology", with a seed "seed"; NULL: no memory. */
 struct json_object *plan_json(const struct plan *p);
 const char *plan_iommu_fix(const struct inventory *inv); /* where an IOMMU comes from on such a host */
 /* One sentence per reason, for problem documents and people; NULL: no memory. */

@@ -30,6 +30,7 @@ struct raw {
 	struct plan_request r;
 	char               *max_path, *max_gpu_path, *gdr, *policy, *spread, *model, *pcie, *firmware;
 	json_object        *require, *exclude, *models, *vf;
+	struct plan_seed_raw seed;
 };
 
 static const struct json_field boot_fields[] = {
@@ -71,6 +72,14 @@ static const struct json_field request_fields[] = {
 	{ "secure_boot", JSON_BOOL, offsetof(struct raw, r.secure_boot) },
 	{ "tpm", JSON_BOOL, offsetof(struct raw, r.tpm) },
 	{ "boot", JSON_OBJECT, .sub = boot_fields },
+	{ "image", JSON_STRING, offsetof(struct raw, r.seed.image), .min = 1, .max = 200 },
+	{ "disk_size", JSON_SIZE, offsetof(struct raw, r.seed.disk_size), .min = 1 },
+	{ "disks", JSON_ANY, offsetof(struct raw, seed.disks) },
+	{ "hostname", JSON_STRING, offsetof(struct raw, r.seed.hostname), .max = 200 },
+	{ "user_data", JSON_ANY, offsetof(struct raw, seed.user_data) },
+	{ "ssh_keys", JSON_ANY, offsetof(struct raw, seed.ssh_keys) },
+	{ "network_config", JSON_ANY, offsetof(struct raw, seed.network) },
+	{ "tags", JSON_ANY, offsetof(struct raw, seed.tags) },
 	{ 0 },
 };
 
@@ -297,6 +306,8 @@ static int check_whole(const struct plan_request *r, struct error *err)
 	if (r->memory % MIB)
 		return error_set(err, -EINVAL, "request.memory must be whole MiB, it is %llu bytes",
 				 (unsigned long long)r->memory);
+	if (*r->disk && r->seed.image)
+		return error_set(err, -EINVAL, "request has both boot.disk and image; say one of them");
 	if ((*r->initrd || *r->cmdline) && !*r->kernel)
 		return error_set(err, -EINVAL, "request.boot has initrd or cmdline but no kernel");
 	for (size_t i = 0; i < r->nrequire; i++)
@@ -339,6 +350,8 @@ static int read_raw(struct raw *raw, json_object *obj, struct error *err)
 		e = check_path("initrd", r->initrd, err);
 	if (e == 0)
 		e = check_path("disk", r->disk, err);
+	if (e == 0)
+		e = plan_seed_read(&r->seed, &raw->seed, &r->arena, err);
 	return e == 0 ? check_whole(r, err) : e;
 }
 
@@ -481,5 +494,6 @@ json_object *plan_request_json(const struct plan_request *r)
 	add_list(&o, "require", r->require, r->nrequire);
 	add_list(&o, "exclude", r->exclude, r->nexclude);
 	add_boot(&o, r);
+	plan_seed_add(&o, &r->seed);
 	return json_finish(&o);
 }

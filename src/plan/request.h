@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/bdf.h"
+#include "plan/seed.h"
 #include "topo/topo.h"
 
 struct error;
@@ -69,6 +70,7 @@ struct plan_request {
 	bool         uefi, secure_boot, tpm;
 	char        *tenant;      /* like name; "" none */
 	char        *kernel, *initrd, *cmdline, *disk; /* boot; "" none; paths on the host */
+	struct plan_seed seed;
 };
 
 bool plan_model_is(const struct plan_model *m, uint16_t vendor, uint16_t device);

@@ -9,6 +9,8 @@
 
 #include "base/auto.h"
 #include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
 #include "base/parse.h"
 #include "base/sbuf.h"
 #include "plan/vf.h"
@@ -28,6 +30,11 @@ enum kind {
 	LIST,    /* may be repeated */
 	YES,     /* true; takes no value */
 	SETTINGS, /* KEY=VALUE,... of VFs */
+	CONTENT, /* of a file, as a string */
+	LINES,   /* of a file, as a list; may be repeated */
+	JSON,    /* of a file */
+	PAIR,    /* KEY=VALUE of an object; may be repeated */
+	DISK,    /* {"size"} of a list; may be repeated */
 };
 
 struct option {
@@ -80,6 +87,14 @@ static const struct option options[] = {
 	{ "initrd", 0, "PATH", STRING, CTL_REQUEST, 0, "boot", "initrd", "with this initial RAM disk" },
 	{ "cmdline", 0, "TEXT", STRING, CTL_REQUEST, 0, "boot", "cmdline", "and this kernel command line" },
 	{ "disk", 0, "PATH", STRING, CTL_REQUEST, 0, "boot", "disk", "disk image, a path on the host" },
+	{ "image", 0, "NAME", STRING, CTL_REQUEST, 0, NULL, "image", "boot a copy of this image (velactl images list)" },
+	{ "disk-size", 0, "SIZE", SIZE, CTL_REQUEST, 0, NULL, "disk_size", "as large as this (default: as the image)" },
+	{ "data-disk", 0, "SIZE", DISK, CTL_REQUEST, 0, NULL, "disks", "an empty disk more; repeatable" },
+	{ "hostname", 0, "NAME", STRING, CTL_REQUEST, 0, NULL, "hostname", "cloud-init: host name (default: NAME)" },
+	{ "ssh-keys", 0, "FILE", LINES, CTL_REQUEST, 0, NULL, "ssh_keys", "cloud-init: public keys, such as id_ed25519.pub" },
+	{ "user-data", 0, "FILE", CONTENT, CTL_REQUEST, 0, NULL, "user_data", "cloud-init: user-data" },
+	{ "network-config", 0, "FILE", JSON, CTL_REQUEST, 0, NULL, "network_config", "cloud-init: network configuration, as JSON" },
+	{ "tag", 0, "KEY=VAL", PAIR, CTL_REQUEST, 0, NULL, "tags", "a note for people and programs; repeatable" },
 	{ "file", 'f', "FILE", TEXT, CTL_REQUEST, AT(file), NULL, NULL,
 	  "the request as JSON, - is stdin; no flags above then" },
 	{ "lease", 0, "SEC", SECONDS, CTL_PLAN, AT(lease), NULL, NULL, "hold the devices for so long, at most 300 s" },
@@ -104,6 +119,8 @@ static const struct option options[] = {
 	{ "dry-run", 0, NULL, FLAG, CTL_DRY, AT(dry_run), NULL, NULL, "only print the writes" },
 	{ "anonymize", 0, NULL, FLAG, CTL_DUMP, AT(anonymize), NULL, NULL,
 	  "replace serials, addresses, GUIDs, host names" },
+	{ "format", 0, "WORD", TEXT, CTL_IMAGE, AT(format), NULL, NULL, "it must be raw or qcow2 (default: what it is)" },
+	{ "sha256", 0, "HEX", TEXT, CTL_IMAGE, AT(sha256), NULL, NULL, "it must have this sum" },
 	{ "no-wait", 0, NULL, FLAG, CTL_START, AT(no_wait), NULL, NULL, "do not wait for the operation" },
 	{ "timeout", 0, "SEC", SECONDS, CTL_WAIT, AT(timeout), NULL, NULL, "stop waiting after this long (default 600)" },
 	{ "root", 0, "DIR", TEXT, CTL_READ, AT(root), NULL, NULL, "read the machine below DIR, / is this one; no velad" },
@@ -114,7 +131,7 @@ static const struct option options[] = {
 	{ "help", 'h', NULL, FLAG, CTL_GLOBAL, AT(help), NULL, NULL, "help, for the verb if there is one" },
 	{ "version", 'V', NULL, FLAG, CTL_GLOBAL, AT(version), NULL, NULL, "the version" },
 };
-_Static_assert(ARRAY_SIZE(options) <= 64, "struct ctl_args.seen has 64 bits");
+_Static_assert(ARRAY_SIZE(options) <= 128, "struct ctl_args.seen has 128 bits");
 
 unsigned ctl_distance(const char *a, const char *b)
 {
@@ -156,14 +173,19 @@ static json_object *request_member(struct ctl_args *a, const char *parent)
 	return o;
 }
 
+static bool is_list(const struct option *o)
+{
+	return o->kind == LIST || o->kind == LINES || o->kind == DISK;
+}
+
 static int request_add(struct ctl_args *a, const struct option *o, json_object *value, struct error *err)
 {
 	json_object *to = request_member(a, o->parent), *list;
 	int r = -1;
 
-	if (to && value && o->kind == LIST && json_object_object_get_ex(to, o->key, &list)) {
+	if (to && value && is_list(o) && json_object_object_get_ex(to, o->key, &list)) {
 		r = json_object_array_add(list, value);
-	} else if (to && value && o->kind == LIST) {
+	} else if (to && value && is_list(o)) {
 		list = json_object_new_array();
 		r = list ? json_object_object_add(to, o->key, list) : -1;
 		r = r < 0 ? r : json_object_array_add(list, value);
@@ -178,7 +200,7 @@ static int request_number(struct ctl_args *a, const struct option *o, const char
 	uint64_t u = 0;
 	int64_t i = 0;
 
-	if (o->kind == SIZE && parse_size(&u, text) < 0)
+	if ((o->kind == SIZE || o->kind == DISK) && parse_size(&u, text) < 0)
 		return error_set(err, -EINVAL, "--%s: \"%.40s\" is not a size; say 512M or 4G", o->name, text);
 	if (o->kind == NUMBER && parse_uint(&u, text, 10, INT64_MAX) < 0)
 		return error_set(err, -EINVAL, "--%s: \"%.40s\" is not a whole number", o->name, text);
@@ -186,6 +208,12 @@ static int request_number(struct ctl_args *a, const struct option *o, const char
 		if (parse_int(&i, text, INT64_MIN + 1, INT64_MAX) < 0)
 			return error_set(err, -EINVAL, "--%s: \"%.40s\" is not a whole number", o->name, text);
 		return request_add(a, o, json_object_new_int64(i), err);
+	}
+	if (o->kind == DISK) {
+		struct json_out disk = json_out_new();
+
+		json_add_uint(&disk, "size", u);
+		return request_add(a, o, json_finish(&disk), err);
 	}
 	return request_add(a, o, json_object_new_uint64(u), err);
 }
@@ -197,6 +225,57 @@ static int request_settings(struct ctl_args *a, const struct option *o, const ch
 	if (plan_vf_parse(&s, text, err) < 0)
 		return error_prefix(err, "--%s", o->name);
 	return request_add(a, o, plan_vf_json(&s), err);
+}
+
+/* Lines but blank ones and comments. */
+static int add_lines(struct ctl_args *a, const struct option *o, char *text, struct error *err)
+{
+	char *rest = text, *line;
+	int r = 0;
+
+	while (r == 0 && (line = strsep(&rest, "\r\n")))
+		if (*line && *line != '#')
+			r = request_add(a, o, json_object_new_string(line), err);
+	return r;
+}
+
+static int request_file(struct ctl_args *a, const struct option *o, const char *path, struct error *err)
+{
+	autofree char *text = NULL;
+	json_object *doc = NULL;
+	size_t len = 0;
+	int r = file_read(&text, &len, path, JSON_BYTES_MAX);
+
+	if (r == 0 && strlen(text) != len)
+		r = -EILSEQ;
+	if (r < 0) /* not the file's errno: exit status 3 is for what velad does not have */
+		return error_set(err, -EIO, "--%s: cannot read %s: %s", o->name, path, r == -EILSEQ ? "it is no text" : strerror(-r));
+	if (o->kind == LINES)
+		return add_lines(a, o, text, err);
+	if (o->kind == CONTENT)
+		return request_add(a, o, json_object_new_string(text), err);
+	r = json_parse(&doc, text, len, JSON_BYTES_MAX, err);
+	return r < 0 ? error_prefix(err, "--%s %s", o->name, path) : request_add(a, o, doc, err);
+}
+
+static int request_pair(struct ctl_args *a, const struct option *o, const char *text, struct error *err)
+{
+	size_t n = strcspn(text, "=");
+	json_object *to, *pairs = NULL, *value = json_object_new_string(text[n] ? text + n + 1 : "");
+	char key[64];
+
+	if (!text[n] || n == 0 || n >= sizeof(key)) {
+		json_object_put(value);
+		return error_set(err, -EINVAL, "--%s: \"%.60s\" is no %s", o->name, text, o->value);
+	}
+	(void)snprintf(key, sizeof(key), "%.*s", (int)n, text);
+	to = request_member(a, NULL);
+	if (to && !json_object_object_get_ex(to, o->key, &pairs)) {
+		pairs = json_object_new_object();
+		if (json_object_object_add(to, o->key, pairs) < 0)
+			pairs = NULL;
+	}
+	return pairs && json_object_object_add(pairs, key, value) == 0 ? 0 : error_set(err, -ENOMEM, "no memory for --%s", o->name);
 }
 
 static int set(struct ctl_args *a, const struct option *o, const char *text, struct error *err)
@@ -229,11 +308,18 @@ static int set(struct ctl_args *a, const struct option *o, const char *text, str
 	case NUMBER:
 	case INTEGER:
 	case SIZE:
+	case DISK:
 		return request_number(a, o, text, err);
 	case SETTINGS:
 		return request_settings(a, o, text, err);
 	case YES:
 		return request_add(a, o, json_object_new_boolean(true), err);
+	case CONTENT:
+	case LINES:
+	case JSON:
+		return request_file(a, o, text, err);
+	case PAIR:
+		return request_pair(a, o, text, err);
 	case STRING:
 	case LIST:
 		break;
@@ -280,7 +366,7 @@ static int option_at(struct ctl_args *a, int argc, char *const *argv, int *i, st
 	if (!o)
 		return is_long ? unknown(text + 2, len, err)
 			       : error_set(err, -EINVAL, "unknown option -%c; see velactl help", text[1]);
-	a->seen |= UINT64_C(1) << (o - options);
+	a->seen[(o - options) / 64] |= UINT64_C(1) << (o - options) % 64;
 	value = text + (is_long ? 2 + len : 2);
 	if (!o->value) {
 		if (*value)
@@ -333,7 +419,7 @@ void ctl_args_done(struct ctl_args *a)
 int ctl_args_check(const struct ctl_args *a, const char *verb, unsigned groups, struct error *err)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
-		if (!(a->seen >> i & 1) || options[i].group & (groups | CTL_GLOBAL))
+		if (!(a->seen[i / 64] >> i % 64 & 1) || options[i].group & (groups | CTL_GLOBAL))
 			continue;
 		if (options[i].group == CTL_READ)
 			return error_set(err, -EINVAL, "%s asks velad and cannot work with --%s", verb, options[i].name);

@@ -28,6 +28,7 @@ enum ctl_group {
 	CTL_DOCTOR = 1 << 12,
 	CTL_ACS = 1 << 20,
 	CTL_DRY = 1 << 21,   /* --dry-run */
+	CTL_IMAGE = 1 << 22,
 };
 
 #define CTL_WORDS_MAX 8
@@ -44,7 +45,8 @@ struct ctl_args {
 	const char *plan;    /* of a lease: its id */
 	uint64_t    bundle;
 	struct json_object *request; /* owned; what request flags were given; NULL: none */
-	uint64_t    seen;    /* bit i: option i of the table was given */
+	const char *format, *sha256; /* of an image */
+	uint64_t    seen[2]; /* bit i: option i of the table was given */
 };
 
 #define CTL_TIMEOUT_DEFAULT 600

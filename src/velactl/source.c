@@ -176,6 +176,7 @@ int ctl_source_plan(json_object **ret, struct ctl *c, const struct plan_request 
 	auto_(plan_free) struct plan *plan = NULL;
 	auto_(topo_unref) struct topo *t = NULL;
 	struct plan_input in = { .request = req };
+	struct guest_dirs dirs;
 	int r;
 
 	if (!offline(c))
@@ -187,8 +188,9 @@ int ctl_source_plan(json_object **ret, struct ctl *c, const struct plan_request 
 	r = plan_policy_load(&in.policy, &c->conf, err);
 	if (r == 0)
 		r = plan_make(&plan, &in, err);
+	dirs = (struct guest_dirs){ .console = c->conf.console_dir, .images = c->conf.images_dir };
 	if (r == 0 && plan->fits)
-		r = guest_plan_xml(plan, req, t, NULL, NULL, c->conf.console_dir, err);
+		r = guest_plan_xml(plan, req, t, NULL, NULL, &dirs, err);
 	return r < 0 ? r : rendered(ret, plan_json(plan), err);
 }
 
@@ -196,6 +198,7 @@ static int gang_of(json_object **ret, struct ctl *c, const struct topo *t, const
 		   struct error *err)
 {
 	auto_(plan_gang_free) struct plan_gang *gang = NULL;
+	const struct guest_dirs dirs = { .console = c->conf.console_dir, .images = c->conf.images_dir };
 	struct plan_input in = { .topo = t };
 	int r = plan_policy_load(&in.policy, &c->conf, err);
 
@@ -203,7 +206,7 @@ static int gang_of(json_object **ret, struct ctl *c, const struct topo *t, const
 		r = plan_gang_make(&gang, &in, request, n, err);
 	for (size_t i = 0; r == 0 && i < n; i++)
 		if (gang->plan[i]->fits)
-			r = guest_plan_xml(gang->plan[i], request[i], t, NULL, NULL, c->conf.console_dir, err);
+			r = guest_plan_xml(gang->plan[i], request[i], t, NULL, NULL, &dirs, err);
 	return r < 0 ? r : rendered(ret, plan_gang_json(gang), err);
 }
 

@@ -210,6 +210,8 @@ int manager_new(struct manager **ret, const struct manager_options *opt, struct 
 	if (r == 0)
 		r = open_machine(m, opt, err);
 	if (r == 0)
+		act_machine_images(m->machine, &(struct act_images){ m->conf.images_pool, m->conf.images_dir, m->conf.images_source });
+	if (r == 0)
 		r = open_store(m, opt, err);
 	if (r == 0)
 		r = open_current(m, opt, err);

@@ -21,6 +21,7 @@
 #include "topo/topo.h"
 #include "velad/acs.h"
 #include "velad/current.h"
+#include "velad/images.h"
 #include "velad/life.h"
 #include "velad/manager.h"
 #include "velad/operations.h"
@@ -237,10 +238,13 @@ static int create(struct manager *m, const struct plan_request *request, struct 
 {
 	auto_(plan_free) struct plan *plan = NULL;
 	char uuid[SD_ID128_UUID_STRING_MAX];
+	struct guest_dirs dirs;
 	sd_id128_t id;
 	uint64_t op;
-	int r = plan_instance(m, &plan, request, lease, bundle, res, err);
+	int r = images_dirs(m, &dirs, request, err);
 
+	if (r == 0)
+		r = plan_instance(m, &plan, request, lease, bundle, res, err);
 	if (r == 0)
 		r = methods_match(m, req, err); /* planning has read the machine once more */
 	if (r == 0)
@@ -253,7 +257,7 @@ static int create(struct manager *m, const struct plan_request *request, struct 
 	if (plan_identify(plan, sd_id128_to_uuid_string(id, uuid)) < 0)
 		return error_set(err, -ENOMEM, "no memory for the addresses of VFs");
 	r = guest_plan_xml(plan, request, current_topo(m->now), m->domain_type, sd_id128_to_uuid_string(id, uuid),
-			   m->conf.console_dir, err);
+			   &dirs, err);
 	if (r == 0)
 		r = inst_create(m->instances, &op, request, plan, uuid, err);
 	if (r == 0 && lease)
@@ -337,5 +341,9 @@ const struct api_route velad_routes[] = {
 	{ "GET", "/v1/quarantine", life_get_quarantine },
 	{ "POST", "/v1/quarantine", life_post_quarantine },
 	{ "DELETE", "/v1/quarantine/{bdf}", life_delete_quarantine, .keyed = true },
+	{ "GET", "/v1/images", images_list },
+	{ "POST", "/v1/images", images_post },
+	{ "GET", "/v1/images/{name}", images_get },
+	{ "DELETE", "/v1/images/{name}", images_delete },
 	{ 0 },
 };

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/strtab.h"
 #include "guest/guest.h"
 #include "host/change.h"
 #include "host/inventory.h"
@@ -16,6 +17,7 @@
 #include "plan/capacity.h"
 #include "plan/gang.h"
 #include "velad/current.h"
+#include "velad/images.h"
 #include "velad/lease.h"
 #include "velad/manager.h"
 #include "velad/methods.h"
@@ -224,6 +226,15 @@ static int take_number(uint64_t *ret, json_object *body, const char *key, uint64
 
 /* ---- leases ----------------------------------------------------------------------------------------- */
 
+/* What devices it takes does not hang on it. */
+static bool may_follow(const char *key)
+{
+	static const char *const keys[] = { "name", "boot", "image", "disk_size", "disks", "hostname", "user_data", "ssh_keys", "network_config",
+					    "tags" };
+
+	return strtab_find(keys, ARRAY_SIZE(keys), key) >= 0;
+}
+
 /* The request that a lease was made for, with the name and boot of the body. */
 static int merge(json_object **ret, const struct lease_bundle *b, json_object *body, struct error *err)
 {
@@ -231,9 +242,9 @@ static int merge(json_object **ret, const struct lease_bundle *b, json_object *b
 
 	json_object_object_foreach(body, key, value) {
 		(void)value;
-		if (strcmp(key, "name") != 0 && strcmp(key, "boot") != 0)
-			return error_set(err, -EINVAL, "request.%.40s is what the plan has decided; with plan only name, boot and "
-					 "bundle can be said", key);
+		if (!may_follow(key))
+			return error_set(err, -EINVAL, "request.%.40s is what the plan has decided; with plan only name, bundle, boot, and "
+					 "what the guest boots can be said", key);
 	}
 	if (json_object_deep_copy(b->request, &o, NULL) < 0)
 		return error_set(err, -ENOMEM, "no memory for the request");
@@ -353,8 +364,10 @@ void plans_used(struct manager *m, struct lease *lease, size_t bundle)
 static int add_xml(struct manager *m, struct plan *plan, const struct plan_request *request, struct error *err)
 {
 	const char *type = *m->domain_type ? m->domain_type : NULL;
+	struct guest_dirs dirs;
+	int r = plan->fits ? images_dirs(m, &dirs, request, err) : 0;
 
-	return plan->fits ? guest_plan_xml(plan, request, current_topo(m->now), type, NULL, m->conf.console_dir, err) : 0;
+	return plan->fits && r == 0 ? guest_plan_xml(plan, request, current_topo(m->now), type, NULL, &dirs, err) : r;
 }
 
 /* The plan is held, and says so. */

@@ -23,6 +23,7 @@
 #define FAKE_PARTITIONS 4 /* of NVSwitches; 0 has a GPU in common with each of the others */
 #define FAKE_FNS     32
 #define FAKE_DOMAINS 8
+#define FAKE_FILES   8
 #define FAKE_CRASH   77 /* exit status of a process that "crashed" */
 #define FAKE_VFS     8  /* total of each PF */
 #define FAKE_PORTS   2
@@ -76,6 +77,8 @@ struct fake {
 	size_t             nfns;
 	struct fake_port   port[FAKE_PORTS];
 	struct fake_domain domain[FAKE_DOMAINS];
+	char               file[FAKE_FILES][48];
+	int64_t            file_mtime; /* of all of them */
 	bool               vfio, no_ats; /* no_ats: no function gets it */
 	bool               partition[FAKE_PARTITIONS]; /* active */
 	unsigned           calls, violations;
@@ -578,6 +581,72 @@ static inline int fake_vf(void *self, struct plan_vf_settings *ret, struct bdf b
 	return fake_leave(f, r);
 }
 
+static inline char *fake_file_find(struct fake *f, const char *name)
+{
+	for (size_t i = 0; i < FAKE_FILES; i++)
+		if (strcmp(f->file[i], name) == 0)
+			return f->file[i];
+	return NULL;
+}
+
+static inline int fake_file(void *self, struct act_file *ret, const char *name, struct error *err)
+{
+	struct fake *f = fake_enter(self, "file");
+	int r = fake_point(f, FAKE_BEFORE, err);
+
+	*ret = (struct act_file){ .there = fake_file_find(f, name), .size = 100, .mtime = f->file_mtime };
+	return fake_leave(f, r == 0 ? fake_point(f, FAKE_AFTER, err) : r);
+}
+
+static inline int fake_file_drop(void *self, const char *name, struct error *err)
+{
+	struct fake *f = fake_enter(self, "file_drop");
+	int r = fake_point(f, FAKE_BEFORE, err);
+	char *file = fake_file_find(f, name);
+
+	if (r == 0 && file)
+		*file = '\0';
+	return fake_leave(f, r == 0 ? fake_point(f, FAKE_AFTER, err) : r);
+}
+
+/* Half made, it is there under its own name: on the machine it would have another one. */
+static inline int fake_make_file(void *self, const char *call, const char *name, struct error *err)
+{
+	struct fake *f = fake_enter(self, call);
+	int r = fake_point(f, FAKE_BEFORE, err);
+	char *at = fake_file_find(f, "");
+
+	if (r == 0)
+		assert(at && !fake_file_find(f, name));
+	if (r == 0)
+		(void)snprintf(at, sizeof(f->file[0]), "%s", name);
+	if (r == 0)
+		r = fake_point(f, FAKE_HALF, err);
+	return fake_leave(f, r == 0 ? fake_point(f, FAKE_AFTER, err) : r);
+}
+
+static inline int fake_disk_make(void *self, const struct act_disk *disk, struct error *err)
+{
+	return fake_make_file(self, "disk_make", disk->name, err);
+}
+
+static inline int fake_seed_make(void *self, const char *name, const struct act_seed *seed, struct error *err)
+{
+	assert(seed->meta_data && seed->vendor_data);
+	return fake_make_file(self, "seed_make", name, err);
+}
+
+static inline int fake_image_make(void *self, struct act_image *ret, const char *name, const struct act_image_source *from, struct error *err)
+{
+	int r;
+
+	assert(strcmp(from->file, "a file") == 0 && strcmp(from->format, "raw") == 0 && !from->sha256);
+	r = fake_make_file(self, "image_make", name, err);
+	*ret = (struct act_image){ .format = ACT_RAW, .size = 100, .virtual_size = 1 << 20, .mtime = ((struct fake *)self)->file_mtime };
+	(void)snprintf(ret->sha256, sizeof(ret->sha256), "%064d", 7);
+	return r;
+}
+
 static inline struct fake_domain *fake_domain_find(struct fake *f, const char *name)
 {
 	for (size_t i = 0; i < FAKE_DOMAINS; i++)
@@ -691,6 +760,11 @@ static inline struct act fake_act(struct fake *f)
 		.domain = fake_domain,
 		.domain_start = fake_domain_start,
 		.domain_stop = fake_domain_stop,
+		.file = fake_file,
+		.file_drop = fake_file_drop,
+		.disk_make = fake_disk_make,
+		.seed_make = fake_seed_make,
+		.image_make = fake_image_make,
 	};
 
 	return (struct act){ .ops = &ops, .self = f };
@@ -779,6 +853,9 @@ static inline char *fake_text(struct fake *f)
 	for (size_t i = 0; i < FAKE_DOMAINS; i++)
 		if (f->domain[i].name[0])
 			sbuf_addf(&b, "domain %s %d\n", f->domain[i].name, (int)f->domain[i].state);
+	for (size_t i = 0; i < FAKE_FILES; i++)
+		if (f->file[i][0])
+			sbuf_addf(&b, "file %s\n", f->file[i]);
 	(void)pthread_mutex_unlock(&f->lock);
 	return sbuf_steal(&b);
 }

@@ -34,6 +34,7 @@ struct fx_want {
 	const char *gdr;             /* NULL: off */
 	const char *partition;       /* NULL none */
 	bool        scrub;           /* the operator has a program */
+	const char *disk;            /* what its step makes; with a seed; NULL: neither */
 	bool        blocking;        /* does not mind Translation Blocking at FAKE_PORT_TB */
 };
 
@@ -81,6 +82,11 @@ static inline void fx_steps(struct plan *p, const struct fx_want *w)
 {
 	char text[BDF_TEXT_MAX];
 
+	if (w->disk) {
+		fx_step(p, PLAN_STEP_DISK, arena_printf(&p->arena, "%s.disk", w->name), "absent", w->disk);
+		fx_step(p, PLAN_STEP_SEED, arena_printf(&p->arena, "%s.seed", w->name), "absent", "written");
+		p->meta_data = p->vendor_data = arena_strdup(&p->arena, "text");
+	}
 	fx_step(p, PLAN_STEP_VFIO, "vfio-pci", "absent", "loaded");
 	if (w->pf)
 		fx_step(p, PLAN_STEP_VF_COUNT, w->pf, "0", "8");

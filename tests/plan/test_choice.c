@@ -149,7 +149,7 @@ static void as_many_as_asked(void **state)
 	(void)state;
 	assert_true(p->fits);
 	assert_int_equal(p->nvfs, 4);
-	assert_int_equal(guest_plan_xml(p, &req, t, "kvm", NULL, "/var/log", &err), 0);
+	assert_int_equal(guest_plan_xml(p, &req, t, "kvm", NULL, &(struct guest_dirs){ "/var/log", "/var/lib", NULL }, &err), 0);
 	for (const char *at = p->domain_xml; (at = strstr(at, "<hostdev ")); at++)
 		n++;
 	assert_int_equal(n, 6);

@@ -144,7 +144,7 @@ static void is_in_the_guest(void **state)
 	}
 	assert_true(drive && gpu && drive->chain[0] == gpu->chain[0] && drive->cell == gpu->cell);
 	guest_layout_done(&l);
-	assert_int_equal(guest_plan_xml(p, &req, t, "kvm", NULL, "/var/log", &err), 0);
+	assert_int_equal(guest_plan_xml(p, &req, t, "kvm", NULL, &(struct guest_dirs){ "/var/log", "/var/lib", NULL }, &err), 0);
 	assert_non_null(strstr(p->domain_xml, "bus=\"0x3a\" slot=\"0x00\" function=\"0x0\""));
 	plan_request_done(&req);
 	plan_free(p);

@@ -110,12 +110,12 @@ gives 0 '^usage: velactl op wait ' help op wait
 says 2 'unknown verb "foo"; see velactl help' help foo
 man=docs/velactl.1
 missing=
-for verb in '' topo path routes 'acs show' 'acs plan' 'acs apply' 'acs restore' doctor plan capacity leases release create list show delete 'op list' 'op show' 'op wait' 'op cancel' host dump; do
+for verb in '' topo path routes 'acs show' 'acs plan' 'acs apply' 'acs restore' doctor plan capacity leases release create list show delete 'images add' 'images list' 'images show' 'images delete' 'op list' 'op show' 'op wait' 'op cancel' host dump; do
 	# shellcheck disable=SC2086 # two words: op show
 	run help $verb
 	narrow "$dir/out" 80 || missing+=" (a line of help $verb is too long)"
 	grep -q "^\.Cm .*${verb%% *}" "$man" || missing+=" $verb"
-	for option in $(grep -oE -- '--[a-z-]+' "$dir/out"); do
+	for option in $(grep -oE -- '--[a-z0-9-]+' "$dir/out"); do
 		grep -Fq -- "Fl -${option#--} " <(sed 's/$/ /' "$man") || grep -Fq -- ", -${option#--} " <(sed 's/$/ /' "$man") ||
 			missing+=" $option"
 	done
