@@ -5,6 +5,7 @@
  * after operations. */
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -53,6 +54,7 @@ struct keep {
 	pthread_mutex_t   seen_lock;
 	struct keep_seen *seen;  /* owned */
 	size_t            nseen;
+	atomic_ullong     looks; /* how often it changed */
 
 	pthread_t       thread; /* below: under the manager's lock */
 	bool            started;

@@ -56,6 +56,7 @@ static int publish(struct inst_manager *m)
 	free(k->seen);
 	k->seen = seen;
 	k->nseen = n;
+	k->looks++;
 	(void)pthread_mutex_unlock(&k->seen_lock);
 	return seen ? 0 : -ENOMEM;
 }

@@ -98,6 +98,7 @@ struct inst_manager *inst_manager_free(struct inst_manager *m)
 		return NULL;
 	inst_manager_stop(m);
 	(void)crew_free(m->guard.crew);
+	texts_done(&m->texts);
 	(void)store_close(m->store);
 	targets_done(&m->targets);
 	arena_done(&m->keep.arena);

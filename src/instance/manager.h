@@ -13,6 +13,7 @@
 #include "instance/keep.h"
 #include "instance/pool.h"
 #include "instance/rows.h"
+#include "instance/text.h"
 #include "instance/targets.h"
 
 struct json_object;
@@ -25,6 +26,7 @@ struct inst_manager {
 	struct guard    guard;
 	struct guard_self self;
 	struct targets  targets;
+	struct texts    texts;
 	const struct inst_key *key; /* of the request that is handled, borrowed; for the thread of the API only */
 	uint64_t        inherited; /* operations up to this id are of an earlier daemon */
 	struct keep     keep;

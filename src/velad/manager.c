@@ -171,14 +171,18 @@ static int watch_changes(struct manager *m, struct error *err)
 	return r < 0 ? error_set(err, r, "cannot watch for changes: %s", strerror(-r)) : 0;
 }
 
-static int serve(struct manager *m, const struct manager_options *opt, struct error *err)
+/* First of all: who comes while the machine is read waits for its answer, and is not refused. */
+static int listen_early(struct manager *m, const struct manager_options *opt, struct error *err)
 {
-	int fd = opt->listen_fd;
+	m->listen_fd = opt->listen_fd >= 0 ? opt->listen_fd : api_listen(opt->socket ? opt->socket : m->conf.socket, err);
+	return m->listen_fd < 0 ? m->listen_fd : 0;
+}
 
-	if (fd < 0)
-		fd = api_listen(opt->socket ? opt->socket : m->conf.socket, err);
-	if (fd < 0)
-		return fd;
+static int serve(struct manager *m, struct error *err)
+{
+	int fd = m->listen_fd;
+
+	m->listen_fd = -1; /* taken over */
 	return api_server_new(&m->server, m->event, fd, velad_routes, &operations_keys, m, err);
 }
 
@@ -202,9 +206,12 @@ int manager_new(struct manager **ret, const struct manager_options *opt, struct 
 
 	if (!m)
 		return error_set(err, -ENOMEM, "no memory");
+	m->listen_fd = -1;
 	r = open_loop(m, err);
 	if (r == 0)
 		r = load_conf(m, opt, err);
+	if (r == 0)
+		r = listen_early(m, opt, err);
 	if (r == 0)
 		r = host_root_open(&m->root, opt->root, err);
 	if (r == 0)
@@ -218,7 +225,7 @@ int manager_new(struct manager **ret, const struct manager_options *opt, struct 
 	if (r == 0)
 		r = watch_changes(m, err);
 	if (r == 0)
-		r = serve(m, opt, err);
+		r = serve(m, err);
 	if (r < 0)
 		return r;
 	if (manager_libvirt(m, &later) < 0) /* the host can be looked at without it; create tries again */
@@ -248,6 +255,8 @@ struct manager *manager_free(struct manager *m)
 	sd_event_source_disable_unref(m->changed);
 	sd_event_source_disable_unref(m->ended);
 	host_root_close(m->root);
+	if (m->listen_fd >= 0)
+		(void)close(m->listen_fd);
 	if (m->changed_fd >= 0)
 		(void)close(m->changed_fd);
 	if (m->ended_fd >= 0)

@@ -48,6 +48,7 @@ struct manager {
 	sd_event_source     *changed;      /* owned */
 	int                  ended_fd;     /* likewise: an operation ended */
 	sd_event_source     *ended;        /* owned */
+	int                  listen_fd; /* owned until there is a server; -1 */
 	struct api_server   *server;    /* owned */
 	bool                 has_helper; /* velad-helper changes the machine */
 	bool                 watching;  /* libvirt tells us about domains */

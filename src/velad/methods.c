@@ -294,7 +294,7 @@ static int get_instance(void *self, const struct api_request *req, struct api_re
 {
 	struct manager *m = self;
 
-	return inst_json(m->instances, &res->body, req->param, err);
+	return inst_text(m->instances, &res->text, req->param, err);
 }
 
 static int get_nccl(void *self, const struct api_request *req, struct api_response *res, struct error *err)

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "instance/text.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "instance/manager.h"
+#include "instance/store.h"
+
+static void drop_all(struct texts *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		free(t->at[i].text);
+	t->n = t->bytes = 0;
+}
+
+void texts_done(struct texts *t)
+{
+	drop_all(t);
+	free(t->at);
+	*t = (struct texts){ 0 };
+}
+
+static struct text *find(struct texts *t, const char *name)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (strcmp(t->at[i].name, name) == 0)
+			return &t->at[i];
+	return NULL;
+}
+
+static struct text *add(struct texts *t, const char *name)
+{
+	struct text *e;
+
+	if (!t->at)
+		t->at = calloc(TEXTS_MAX, sizeof(*t->at));
+	if (!t->at)
+		return NULL;
+	if (t->n == TEXTS_MAX)
+		drop_all(t);
+	e = &t->at[t->n++];
+	*e = (struct text){ 0 };
+	(void)strcpy(e->name, name);
+	return e;
+}
+
+/* Replaces what e had. commits and looks were read before the document was: if either grew meanwhile, it is made anew next
+ * time. */
+static int make(struct inst_manager *m, struct text *e, uint64_t commits, uint64_t looks, struct error *err)
+{
+	json_object *o = NULL;
+	const char *text;
+	char *copy;
+	int r = inst_json(m, &o, e->name, err);
+
+	if (r < 0)
+		return r;
+	text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+	copy = text ? strdup(text) : NULL;
+	json_object_put(o);
+	if (!copy)
+		return error_set(err, -ENOMEM, "no memory for an answer");
+	free(e->text);
+	m->texts.bytes -= e->len;
+	e->text = copy;
+	e->len = strlen(copy);
+	e->commits = commits;
+	e->looks = looks;
+	m->texts.bytes += e->len;
+	return 0;
+}
+
+int inst_text(struct inst_manager *m, const char **ret, const char *name, struct error *err)
+{
+	uint64_t commits = store_commits(m->store), looks = m->keep.looks;
+	struct text *e;
+	int r = 0;
+
+	if (m->texts.bytes > TEXTS_BYTES_MAX)
+		drop_all(&m->texts);
+	e = find(&m->texts, name);
+	if (!e && strlen(name) >= sizeof(e->name))
+		return error_set(err, -ENOENT, "there is no instance %.60s", name);
+	if (!e)
+		e = add(&m->texts, name);
+	if (!e)
+		return error_set(err, -ENOMEM, "no memory for an answer");
+	if (!e->text || e->commits != commits || e->looks != looks)
+		r = make(m, e, commits, looks, err);
+	if (r < 0) { /* there is none, or none any more */
+		m->texts.bytes -= e->len;
+		free(e->text);
+		*e = m->texts.at[--m->texts.n];
+		return r;
+	}
+	*ret = e->text;
+	return 0;
+}
