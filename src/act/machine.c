@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "act/kmod.h"
 #include "act/libvirt.h"
@@ -120,7 +121,10 @@ static int reset(void *self, struct bdf fn, const struct bdf *mine, size_t n, st
 
 static int scrub(void *self, struct bdf fn, const char *program, unsigned seconds, struct error *err)
 {
-	return act_scrub(&((struct act_machine *)self)->pci, fn, program, seconds, err);
+	struct act_machine *m = self;
+	struct wire_call c = wire_call(WIRE_SCRUB, fn);
+
+	return m->remote ? act_remote_call(m->remote, NULL, &c, err) : act_scrub(&m->pci, fn, program, seconds, err);
 }
 
 /* Fabric Manager listens to root only, so that looking is the helper's, too. */
@@ -145,15 +149,20 @@ static int vf(void *self, struct plan_vf_settings *ret, struct bdf fn, const str
 {
 	struct act_machine *m = self;
 	struct wire_call c = wire_call(WIRE_VF, fn);
+	struct wire_answer a;
 	int r;
 
-	if (!m->remote || !want)
+	if (!m->remote)
 		return act_pci_vf(&m->pci, ret, fn, want, err);
-	c.vf_has = want->has;
-	for (int a = 0; a < PLAN_VF_ATTR_MAX_; a++)
-		c.vf_value[a] = want->has & PLAN_VF_BIT(a) ? want->value[a] : 0;
-	r = act_remote_call(m->remote, NULL, &c, err);
-	return r < 0 ? r : act_pci_vf(&m->pci, ret, fn, NULL, err);
+	c.vf_has = want ? want->has : 0; /* looking, too: velad may be in another network namespace than the PF's interface */
+	for (int i = 0; i < PLAN_VF_ATTR_MAX_; i++)
+		c.vf_value[i] = c.vf_has & PLAN_VF_BIT(i) ? want->value[i] : 0;
+	r = act_remote_call(m->remote, &a, &c, err);
+	if (r < 0)
+		return r;
+	ret->has = a.vf_has;
+	memcpy(ret->value, a.vf_value, sizeof(ret->value));
+	return 0;
 }
 
 static int file(void *self, struct act_file *ret, const char *name, struct error *err)

@@ -12,18 +12,18 @@
 #include "base/strtab.h"
 #include "host/root.h"
 
-_Static_assert(sizeof(struct wire_call) == 256 && sizeof(struct wire_answer) == 528, "no padding that would go unchecked");
+_Static_assert(sizeof(struct wire_call) == 256 && sizeof(struct wire_answer) == 536 + 8 * PLAN_VF_ATTR_MAX_, "no padding that would go unchecked");
 
 static const char *const verbs[WIRE_VERB_MAX_] = {
 	[WIRE_OPEN] = "open",         [WIRE_VFIO_LOAD] = "vfio-load", [WIRE_VF_COUNT] = "vf-count",
 	[WIRE_DRIVER] = "driver",     [WIRE_WORD] = "word",           [WIRE_POWER] = "power",
 	[WIRE_PARTITION] = "partition",
+	[WIRE_RESET] = "reset",       [WIRE_SCRUB] = "scrub",
 	[WIRE_VF] = "vf",
-	[WIRE_RESET] = "reset",
 };
 static const char *const files[WIRE_FILE_MAX_] = {
 	[WIRE_CONFIG] = "config",       [WIRE_VPD] = "vpd",         [WIRE_UEVENTS] = HOST_ASK_UEVENTS,
-	[WIRE_LINKS] = HOST_ASK_LINKS,  [WIRE_DEVLINK] = HOST_ASK_DEVLINK,
+	[WIRE_LINKS] = HOST_ASK_LINKS,  [WIRE_DEVLINK] = HOST_ASK_DEVLINK, [WIRE_PARTITIONS] = HOST_ASK_PARTITIONS,
 };
 
 const char *wire_verb_text(enum wire_verb v)
@@ -140,7 +140,9 @@ static const char *take_vf(struct wire_call *ret, const struct wire_call *c)
 	struct error ignored = ERROR_INIT;
 	char text[PLAN_VF_TEXT_MAX];
 
-	if (!s.has || s.has & ~plan_vf_group(s.has))
+	if (!s.has)
+		return NULL;
+	if (s.has & ~plan_vf_group(s.has))
 		return "these settings are not of one message";
 	ret->vf_has = c->vf_has;
 	for (int a = 0; a < PLAN_VF_ATTR_MAX_; a++)
@@ -162,7 +164,7 @@ static const struct {
 	[WIRE_VF_COUNT] = { take_vf_count, true }, [WIRE_DRIVER] = { take_driver, true },
 	[WIRE_WORD] = { take_word, true },         [WIRE_POWER] = { take_power, true },
 	[WIRE_PARTITION] = { take_partition, false },
-	[WIRE_RESET] = { take_nothing, true },
+	[WIRE_RESET] = { take_nothing, true },     [WIRE_SCRUB] = { take_nothing, true },
 	[WIRE_VF] = { take_vf, true },
 };
 

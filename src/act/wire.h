@@ -25,14 +25,15 @@ enum wire_verb {
 	WIRE_POWER,      /* power */
 	WIRE_PARTITION,  /* number: Fabric Manager's, set: of enum act_want; the answer's word: active */
 	WIRE_RESET,
-	WIRE_VF,         /* vf_has, vf_value: settings of a VF that the kernel sets by one message */
+	WIRE_VF,         /* vf_has, vf_value: settings of a VF that the kernel sets by one message; without any it only looks */
+	WIRE_SCRUB,      /* the program is of the helper's own velad.conf */
 	WIRE_VERB_MAX_,
 };
 
 /* Files of a function that only root may read, config beyond its header among them (pci_read_config(),
  * drivers/pci/pci-sysfs.c, looks at the credentials of who opened it); and sockets of the host's network namespace, which
  * velad is not in. The latter have no function. */
-enum wire_file { WIRE_CONFIG, WIRE_VPD, WIRE_UEVENTS, WIRE_LINKS, WIRE_DEVLINK, WIRE_FILE_MAX_ };
+enum wire_file { WIRE_CONFIG, WIRE_VPD, WIRE_UEVENTS, WIRE_LINKS, WIRE_DEVLINK, WIRE_PARTITIONS, WIRE_FILE_MAX_ };
 
 /* Fields that a verb does not have are zero. */
 struct wire_call {
@@ -54,7 +55,9 @@ struct wire_answer {
 	uint16_t         word; /* of WIRE_WORD, WIRE_PARTITION */
 	struct act_power power; /* of WIRE_POWER */
 	char             text[508]; /* of an error */
-	uint8_t          zero[1];
+	uint8_t          zero[5];
+	uint32_t         vf_has; /* of WIRE_VF */
+	uint64_t         vf_value[PLAN_VF_ATTR_MAX_];
 };
 
 const char *wire_verb_text(enum wire_verb v);

@@ -220,20 +220,19 @@ static int judge_reset(const struct judge *j, const struct wire_call *c, const s
 
 	(void)c;
 	if (!is_guests(s))
-		return not_for(s, "resets", "GPUs and what goes along with them, VFs of NICs, and NVMe drives", err);
+		return not_for(s, "resets and scrubs", "GPUs and what goes along with them, VFs of NICs, and NVMe drives", err);
 	r = act_pci_driver(j->pci, &now, s->fn, err);
 	if (r == 0 && now.driver[0] && strcmp(now.driver, VFIO_PCI) != 0)
-		return error_set(err, -EPERM, "%s: velad-helper resets what vfio-pci has, or nobody; this is %s's", bdf_text(name, s->fn),
+		return error_set(err, -EPERM, "%s: velad-helper resets and scrubs what vfio-pci has, or nobody; this is %s's", bdf_text(name, s->fn),
 				 now.driver);
 	return r;
 }
 
 static int judge_vf(const struct judge *j, const struct wire_call *c, const struct seen *s, struct error *err)
 {
-	(void)c;
 	if (s->kind != HOST_VF || s->of != HOST_NIC)
 		return not_for(s, "sets addresses and the like", "VFs of NICs", err);
-	return used_by_host(j->pci->root, s->path, s->fn, err);
+	return !c->vf_has ? 0 : used_by_host(j->pci->root, s->path, s->fn, err);
 }
 
 static int (*const rules[WIRE_VERB_MAX_])(const struct judge *j, const struct wire_call *c, const struct seen *s, struct error *err) = {
@@ -241,7 +240,7 @@ static int (*const rules[WIRE_VERB_MAX_])(const struct judge *j, const struct wi
 	[WIRE_VFIO_LOAD] = NULL,              /* it only looks */
 	[WIRE_VF_COUNT] = judge_vf_count, [WIRE_DRIVER] = judge_driver, [WIRE_WORD] = judge_word, [WIRE_POWER] = judge_power,
 	[WIRE_PARTITION] = NULL,              /* Fabric Manager refuses what overlaps */
-	[WIRE_RESET] = judge_reset,
+	[WIRE_RESET] = judge_reset, [WIRE_SCRUB] = judge_reset,
 	[WIRE_VF] = judge_vf,
 };
 

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/seccomp.h"
+#include "helper/programs.h"
 #include "helper/serve.h"
 
 enum { EXIT_USAGE = 2 };
@@ -174,7 +175,7 @@ static int run(const struct options *o, struct error *err)
 {
 	auto_(host_root_close) struct host_root *root = NULL;
 	struct act_pci pci = { .deadline_ms = ACT_PCI_DEADLINE_MS };
-	struct serve s = { .judge = { .pci = &pci, .overrides = o->keep } };
+	struct serve s = { .judge = { .pci = &pci, .overrides = o->keep }, .programs = -1 };
 	uint64_t idle;
 	int r = parse_uint(&idle, o->idle, 10, 86400);
 
@@ -194,14 +195,15 @@ static int run(const struct options *o, struct error *err)
 		r = open_socket(&s.listening, o->socket, err);
 	if (r < 0)
 		return r;
-	if (!o->no_seccomp)
+	r = programs_start(&s, err);
+	if (r == 0 && !o->no_seccomp)
 		r = sandbox(err);
 	if (r < 0)
 		return r;
 	r = serve_run(&s, err);
-	if (r == 0)
-		_exit(EXIT_SUCCESS); /* threads that hang in the kernel still use all of this */
-	return r;
+	if (r < 0)
+		log_err("%s", err->text);
+	_exit(r < 0 ? EXIT_FAILURE : EXIT_SUCCESS); /* threads that hang in the kernel still use all of this */
 }
 
 int main(int argc, char **argv)

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -20,6 +21,8 @@
 #include "act/partition.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "helper/programs.h"
+#include "host/system.h"
 #include "host/watch.h"
 
 #define STACK_BYTES (512 * 1024)
@@ -36,29 +39,46 @@ static int open_socket(int *fd, enum wire_file which, struct error *err)
 	return 0;
 }
 
-static int do_open(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+static int list_partitions(const struct serve *s, int *fd, struct error *err)
+{
+	autofree char *text = NULL;
+	autoclose int file = -1;
+	int r = host_fabric_list(&text, s->judge.pci->root, s->judge.kinds.fmpm, err);
+
+	if (r < 0)
+		return r;
+	file = memfd_create("partitions", MFD_CLOEXEC);
+	if (file < 0 || write(file, text, strlen(text)) != (ssize_t)strlen(text) || lseek(file, 0, SEEK_SET) < 0)
+		return error_set(err, -EIO, "cannot keep what fmpm prints: %s", strerror(errno));
+	*fd = steal_fd(&file);
+	return 0;
+}
+
+static int do_open(const struct serve *s, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
 {
 	const char *file = wire_file_text((enum wire_file)c->number);
 	char path[HOST_PATH_MAX];
 	int r;
 
 	(void)a;
+	if (c->number == WIRE_PARTITIONS)
+		return list_partitions(s, fd, err);
 	if (c->number > WIRE_VPD)
 		return open_socket(fd, (enum wire_file)c->number, err);
-	r = act_pci_path(p, path, wire_call_fn(c), err);
+	r = act_pci_path(s->judge.pci, path, wire_call_fn(c), err);
 	if (r < 0)
 		return r;
-	r = host_open(p->root, "%s/%s", path, file);
+	r = host_open(s->judge.pci->root, "%s/%s", path, file);
 	if (r < 0)
 		return error_set(err, r, "cannot open %s/%s: %s", path, file, strerror(-r));
 	*fd = r;
 	return 0;
 }
 
-static int do_vfio_load(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+static int do_vfio_load(const struct serve *s, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
 {
 	bool loaded = false;
-	int r = act_vfio_loaded(p->root, &loaded, err);
+	int r = act_vfio_loaded(s->judge.pci->root, &loaded, err);
 
 	(void)a;
 	(void)fd;
@@ -69,30 +89,30 @@ static int do_vfio_load(const struct act_pci *p, struct wire_answer *a, int *fd,
 	return r;
 }
 
-static int do_vf_count(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+static int do_vf_count(const struct serve *s, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
 {
 	(void)a;
 	(void)fd;
-	return act_pci_vf_count_set(p, wire_call_fn(c), c->number, err);
+	return act_pci_vf_count_set(s->judge.pci, wire_call_fn(c), c->number, err);
 }
 
-static int do_driver(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+static int do_driver(const struct serve *s, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
 {
 	(void)a;
 	(void)fd;
-	return act_pci_driver_set(p, wire_call_fn(c), &c->driver, err);
+	return act_pci_driver_set(s->judge.pci, wire_call_fn(c), &c->driver, err);
 }
 
-static int do_word(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+static int do_word(const struct serve *s, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
 {
 	(void)fd;
-	return act_pci_word(p, &a->word, wire_call_fn(c), (enum act_word)c->number, c->set, c->clear, err);
+	return act_pci_word(s->judge.pci, &a->word, wire_call_fn(c), (enum act_word)c->number, c->set, c->clear, err);
 }
 
-static int do_power(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+static int do_power(const struct serve *s, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
 {
 	struct act_power now;
-	int r = act_pci_power(p, &now, wire_call_fn(c), &c->power, err);
+	int r = act_pci_power(s->judge.pci, &now, wire_call_fn(c), &c->power, err);
 
 	(void)fd;
 	if (r == 0) {
@@ -102,10 +122,10 @@ static int do_power(const struct act_pci *p, struct wire_answer *a, int *fd, con
 	return r;
 }
 
-static int do_partition(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+static int do_partition(const struct serve *s, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
 {
 	bool active = false;
-	int r = act_partition(p->root, p->fmpm ? p->fmpm : "", &active, c->number, (enum act_want)c->set, err);
+	int r = act_partition(s->judge.pci->root, s->judge.kinds.fmpm, &active, c->number, (enum act_want)c->set, err);
 
 	(void)fd;
 	a->word = active;
@@ -113,31 +133,50 @@ static int do_partition(const struct act_pci *p, struct wire_answer *a, int *fd,
 }
 
 /* Whose it is besides is velad's to look at: here a bus reset that hits anybody is refused. */
-static int do_reset(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+static int do_reset(const struct serve *s, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
 {
 	(void)a;
 	(void)fd;
-	return act_pci_reset(p, wire_call_fn(c), NULL, 0, err);
+	return act_pci_reset(s->judge.pci, wire_call_fn(c), NULL, 0, err);
 }
 
-static int do_vf(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+static int do_vf(const struct serve *s, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
 {
-	struct plan_vf_settings want = { .has = c->vf_has }, now;
+	struct plan_vf_settings want = { .has = c->vf_has }, now = { 0 };
+	int r;
 
-	(void)a;
 	(void)fd;
 	memcpy(want.value, c->vf_value, sizeof(want.value));
-	return act_pci_vf(p, &now, wire_call_fn(c), &want, err);
+	r = act_pci_vf(s->judge.pci, &now, wire_call_fn(c), want.has ? &want : NULL, err);
+	a->vf_has = now.has;
+	memcpy(a->vf_value, now.value, sizeof(a->vf_value));
+	return r;
 }
 
-static int (*const verbs[WIRE_VERB_MAX_])(const struct act_pci *p, struct wire_answer *a, int *fd, const struct wire_call *c,
+static int do_scrub(const struct serve *s, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+{
+	(void)a;
+	(void)fd;
+	if (!s->scrub[0])
+		return error_set(err, -ENODEV, "velad-helper's velad.conf names no [release] scrub; restart velad-helper if it does now");
+	return act_scrub(s->judge.pci, wire_call_fn(c), s->scrub, s->scrub_seconds, err);
+}
+
+static int (*const verbs[WIRE_VERB_MAX_])(const struct serve *s, struct wire_answer *a, int *fd, const struct wire_call *c,
 					   struct error *err) = {
 	[WIRE_OPEN] = do_open,     [WIRE_VFIO_LOAD] = do_vfio_load, [WIRE_VF_COUNT] = do_vf_count,
 	[WIRE_DRIVER] = do_driver, [WIRE_WORD] = do_word,           [WIRE_POWER] = do_power,
 	[WIRE_PARTITION] = do_partition,
 	[WIRE_RESET] = do_reset,
 	[WIRE_VF] = do_vf,
+	[WIRE_SCRUB] = do_scrub,
 };
+
+static bool looks(const struct wire_call *c)
+{
+	return c->verb == WIRE_OPEN || c->verb == WIRE_VFIO_LOAD || (c->verb == WIRE_PARTITION && c->set == ACT_LOOK) ||
+	       (c->verb == WIRE_VF && !c->vf_has);
+}
 
 /* What changed, and what was refused, is in the journal; who only reads is not. */
 static void note(const struct wire_call *c, int r, const struct error *err)
@@ -148,7 +187,7 @@ static void note(const struct wire_call *c, int r, const struct error *err)
 		(void)bdf_text(name, wire_call_fn(c));
 	if (r < 0)
 		log_write(r == -EPERM ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "%s %s: %s", wire_verb_text((enum wire_verb)c->verb), name, err->text);
-	else if (c->verb != WIRE_OPEN && !(c->verb == WIRE_PARTITION && c->set == ACT_LOOK))
+	else if (!looks(c))
 		log_info("%s %s: done", wire_verb_text((enum wire_verb)c->verb), name);
 }
 
@@ -161,8 +200,10 @@ void serve_call(const struct serve *s, struct wire_answer *answer, int *fd, cons
 
 	if (r == 0) {
 		r = judge_call(&s->judge, &c, &err);
+		if (r == 0 && programs_has(&c) && !s->runs_programs)
+			r = error_set(&err, -EIO, "velad-helper's process that runs programs is gone; systemctl restart velad-helper");
 		if (r == 0)
-			r = verbs[c.verb](s->judge.pci, &a, fd, &c, &err);
+			r = verbs[c.verb](s, &a, fd, &c, &err);
 		note(&c, r, &err);
 	} else {
 		log_warning("refused: %s", err.text);
@@ -182,7 +223,7 @@ struct connection {
 	atomic_uint        *open; /* borrowed: how many there are */
 };
 
-static bool answer(int to, const struct wire_answer *a, int fd)
+bool serve_answer(int client, const struct wire_answer *a, int fd)
 {
 	union {
 		struct cmsghdr head;
@@ -197,7 +238,28 @@ static bool answer(int to, const struct wire_answer *a, int fd)
 		control.head = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int)) };
 		memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
 	}
-	return sendmsg(to, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(*a);
+	return sendmsg(client, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(*a);
+}
+
+/* A call for the process that runs programs goes there with its connection, which that one then ends. */
+static bool hand_over(const struct serve *s, int client, const void *bytes, size_t len)
+{
+	struct error ignored = ERROR_INIT;
+	struct wire_call c;
+
+	return wire_call_read(&c, bytes, len, &ignored) == 0 && programs_has(&c) && judge_call(&s->judge, &c, &ignored) == 0 &&
+	       programs_hand(s, &c, client);
+}
+
+static void *end(struct connection *c, bool is_answered)
+{
+	(void)close(c->fd);
+	if (is_answered) {
+		atomic_fetch_sub(c->open, 1);
+		(void)eventfd_write(c->serve->wake, 1); /* the idle time begins */
+	}
+	free(c);
+	return NULL;
 }
 
 /* A broken message is answered, and is the last. */
@@ -216,14 +278,12 @@ static void *converse(void *self)
 			continue;
 		if (n <= 0)
 			break; /* it went away, or has been silent */
+		if (hand_over(c->serve, c->fd, bytes, (size_t)n))
+			return end(c, false);
 		serve_call(c->serve, &a, &fd, bytes, (size_t)n);
-		go_on = answer(c->fd, &a, fd) && a.code != -EPROTO;
+		go_on = serve_answer(c->fd, &a, fd) && a.code != -EPROTO;
 	}
-	(void)close(c->fd);
-	atomic_fetch_sub(c->open, 1);
-	(void)eventfd_write(c->serve->wake, 1); /* the idle time begins */
-	free(c);
-	return NULL;
+	return end(c, true);
 }
 
 static bool is_allowed(const struct serve *s, int fd)
@@ -239,12 +299,12 @@ static bool is_allowed(const struct serve *s, int fd)
 	return false;
 }
 
-static void refuse(int fd, int code, const char *text)
+void serve_refuse(int client, int code, const char *text)
 {
 	struct wire_answer a = { .version = WIRE_VERSION, .code = code };
 
 	(void)snprintf(a.text, sizeof(a.text), "%s", text);
-	(void)answer(fd, &a, -1); /* who is not there any more does not mind */
+	(void)serve_answer(client, &a, -1); /* who is not there any more does not mind */
 }
 
 static int start(const struct connection *from)
@@ -276,7 +336,7 @@ static void greet(const struct serve *s, atomic_uint *open)
 	if (fd < 0 || !is_allowed(s, fd))
 		return;
 	if (atomic_load(open) >= SERVE_CONNECTIONS_MAX) {
-		refuse(fd, -EBUSY, "velad-helper has as many calls as it takes at once; try again");
+		serve_refuse(fd, -EBUSY, "velad-helper has as many calls as it takes at once; try again");
 		return;
 	}
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence)) < 0)
@@ -287,13 +347,14 @@ static void greet(const struct serve *s, atomic_uint *open)
 		return;
 	}
 	atomic_fetch_sub(open, 1);
-	refuse(fd, -EBUSY, "velad-helper has no memory for one more call; try again");
+	serve_refuse(fd, -EBUSY, "velad-helper has no memory for one more call; try again");
 }
 
 int serve_run(const struct serve *s, struct error *err)
 {
 	static atomic_uint open; /* threads outlive this function when they hang */
-	struct pollfd on[] = { { s->listening, POLLIN, 0 }, { s->signals, POLLIN, 0 }, { s->wake, POLLIN, 0 } };
+	struct pollfd on[] = { { s->listening, POLLIN, 0 }, { s->signals, POLLIN, 0 }, { s->wake, POLLIN, 0 },
+			       { s->programs, POLLIN, 0 } };
 	eventfd_t ignored;
 
 	for (;;) {
@@ -308,6 +369,13 @@ int serve_run(const struct serve *s, struct error *err)
 			return 0; /* a call that runs is cut off: its caller asks the next helper */
 		if (n > 0 && on[2].revents)
 			(void)eventfd_read(s->wake, &ignored);
+		if (n > 0 && on[3].revents) {
+			int answered = programs_answered(s);
+
+			if (answered < 0)
+				return error_set(err, -EIO, "the process that runs programs has ended");
+			atomic_fetch_sub(&open, (unsigned)answered);
+		}
 		if (n > 0 && on[0].revents)
 			greet(s, &open);
 	}

@@ -13,6 +13,7 @@
 #include <sys/time.h>
 #include <time.h>
 
+#include "base/auto.h"
 #include "base/bdf.h"
 #include "host/answer.h"
 #include "host/lazy.h"
@@ -113,9 +114,12 @@ static void ask_one(const struct lib *l, struct nl_sock *s, int family, const ch
 
 int host_devlink_socket(void)
 {
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_GENERIC);
+	const struct sockaddr_nl any = { .nl_family = AF_NETLINK };
+	autoclose int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_GENERIC);
 
-	return fd < 0 ? -errno : fd;
+	if (fd < 0 || bind(fd, (const struct sockaddr *)&any, sizeof(any)) < 0) /* so that it has a port */
+		return -errno;
+	return steal_fd(&fd);
 }
 
 /* libnl's own socket, or one that another process opened. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/parse.h"
 #include "host/answer.h"
@@ -115,11 +116,22 @@ static int run(char **ret, const char *tool, const char *socket, const char *ver
 	return child_output(ret, argv, ANSWER_MAX, timeout_ms);
 }
 
+/* fmpm needs root: where this process is not, another has run it. */
+static int list(char **ret, struct answers *a, const char *tool, const char *socket)
+{
+	autoclose int fd = host_root_ask(a->root, HOST_ASK_PARTITIONS);
+	size_t len;
+
+	if (fd == -ENOSYS)
+		return run(ret, tool, socket, "-l", NULL, ANSWER_MS);
+	return fd < 0 ? fd : file_read_fd(ret, &len, fd, ANSWER_MAX);
+}
+
 void fmpm_ask(struct answers *a, const char *tool, const char *socket)
 {
 	autofree char *text = NULL;
 
-	if (run(&text, tool, socket, "-l", NULL, ANSWER_MS) == 0)
+	if (list(&text, a, tool, socket) == 0)
 		answer_put(a, text, "answers/fmpm/partitions");
 }
 
@@ -300,6 +312,19 @@ int host_fabric_do(struct host_fabric *ret, struct arena *arena, struct host_roo
 	if (r == 0 && ret)
 		*ret = *f;
 	return r;
+}
+
+int host_fabric_list(char **ret, struct host_root *root, const char *fmpm, struct error *err)
+{
+	struct inventory scratch = { 0 };
+	int r = read_settings(&scratch, root);
+
+	if (r == 0 && (!scratch.system.fabric.configured || !*fmpm))
+		r = -ENODEV;
+	if (r == 0)
+		r = run(ret, fmpm, scratch.system.fabric.command_socket, "-l", NULL, ANSWER_MS);
+	arena_done(&scratch.arena);
+	return r < 0 ? failed(r, fmpm, "-l", NULL, err) : 0;
 }
 
 int host_fabric_module(const struct host_fabric *f, struct bdf gpu)

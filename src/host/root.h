@@ -35,10 +35,11 @@ AUTO_DEFINE(struct host_root *, host_root_close);
 /* Files that this process may not read, and config space, whose reading ends after the header for it: fn gives a descriptor,
  * or -errno. It may be called on any thread. Set before anything is read. */
 void host_root_set_opener(struct host_root *r, int (*fn)(void *self, const char *path), void *self);
-/* A socket of the host's network namespace, opened by the opener. -ENOSYS: there is none; this process opens it itself. */
+/* Something else that the opener opens: a socket of the host's network namespace. -ENOSYS: there is none; this process opens it itself. */
 #define HOST_ASK_UEVENTS "netlink/uevents"
 #define HOST_ASK_LINKS   "netlink/links"
 #define HOST_ASK_DEVLINK "netlink/devlink"
+#define HOST_ASK_PARTITIONS "fmpm/partitions" /* a file with what fmpm -l prints */
 int  host_root_ask(struct host_root *r, const char *what);
 bool host_root_is_machine(const struct host_root *r); /* the root is "/": modules may be loaded for it */
 struct host_stats host_root_stats(const struct host_root *r);

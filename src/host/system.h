@@ -139,6 +139,8 @@ struct host_system {
 };
 
 struct host_root;
+/* What fmpm -l prints, within a second; the caller frees. For a process that may not run it. */
+int host_fabric_list(char **ret, struct host_root *root, const char *fmpm, struct error *err);
 /* Runs fmpm with "-l", and ret is what it lists, in the arena; or with "-a" or "-d" and the number of a partition, and ret is
  * NULL. It is told the socket that Fabric Manager's configuration names. -ENODEV: there is none; -ETIMEDOUT; -EIO. */
 int host_fabric_do(struct host_fabric *ret, struct arena *arena, struct host_root *root, const char *fmpm, const char *verb,

@@ -129,19 +129,6 @@ static int adopt(struct current *c, struct topo *fresh, bool whole, bool memory,
 	return 0;
 }
 
-static int read_now(struct current *c, const struct host_changes *what, struct error *err)
-{
-	struct topo *fresh = NULL;
-	bool whole;
-	int r = look(&fresh, &whole, c->topo, what, &c->env, err);
-
-	if (r == 0)
-		r = adopt(c, fresh, whole, what->memory || what->host, err);
-	if (r == 0 && what->host)
-		c->host_read = now_usec();
-	return r;
-}
-
 /* ---- the thread ------------------------------------------------------------------------------------- */
 
 static void *run(void *arg)
@@ -224,6 +211,38 @@ static int settle(struct current *c, struct error *err)
 	return r;
 }
 
+static void hand_over(struct current *c)
+{
+	(void)pthread_mutex_lock(&c->lock);
+	c->asked = true;
+	(void)pthread_cond_broadcast(&c->turn);
+	(void)pthread_mutex_unlock(&c->lock);
+}
+
+/* As settle(), of what is to be read at once. It is read by the thread, too: reading may take system calls that the loop has
+ * not got any more, such as those of a library that is loaded. */
+static int read_now(struct current *c, const struct host_changes *what, struct error *err)
+{
+	struct job *j = &c->job;
+	int r = settle(c, err);
+
+	if (r < 0)
+		return r;
+	*j = (struct job){ .env = &c->env, .old = c->topo ? topo_ref(c->topo) : NULL, .what = *what, .done_fd = c->done_fd };
+	hand_over(c);
+	await_thread(c);
+	r = j->r;
+	if (r == 0)
+		r = adopt(c, steal(j->fresh), j->whole, what->memory || what->host, err);
+	else
+		*err = j->err;
+	j->what = (struct host_changes){ 0 }; /* the caller's */
+	job_done(j);
+	if (r == 0 && what->host)
+		c->host_read = now_usec();
+	return r;
+}
+
 static void arm(struct current *c, uint64_t in)
 {
 	uint64_t now = now_usec(), at = now + in;
@@ -242,10 +261,7 @@ static void start(struct current *c)
 	c->job = (struct job){ .env = &c->env, .old = topo_ref(c->topo), .what = c->heard, .done_fd = c->done_fd };
 	c->heard = (struct host_changes){ 0 };
 	c->reading = true;
-	(void)pthread_mutex_lock(&c->lock);
-	c->asked = true;
-	(void)pthread_cond_broadcast(&c->turn);
-	(void)pthread_mutex_unlock(&c->lock);
+	hand_over(c);
 }
 
 static int on_quiet(sd_event_source *source, uint64_t usec, void *self)

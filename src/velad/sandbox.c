@@ -21,7 +21,7 @@ static const int loop_calls[] = {
 /* Besides: threads, libvirt's client, the store's files, lists of devlink and lldpd, the end of the process. */
 static const int more_calls[] = {
 	SYS_clone3, SYS_set_robust_list, SYS_rseq, SYS_rt_sigprocmask, SYS_exit, SYS_madvise, SYS_mprotect,
-	SYS_openat, SYS_newfstatat, SYS_lseek, SYS_unlink, SYS_ftruncate, SYS_fcntl, SYS_access, SYS_geteuid,
+	SYS_getpid, SYS_openat, SYS_newfstatat, SYS_lseek, SYS_unlink, SYS_ftruncate, SYS_fcntl, SYS_access, SYS_geteuid,
 	SYS_poll, SYS_eventfd2, SYS_getsockname, SYS_clock_nanosleep, SYS_restart_syscall,
 	SYS_signalfd4, SYS_seccomp, /* taking apart; the latter only takes away */
 };

@@ -14,7 +14,7 @@ unmount() { ! mountpoint -q "$mnt" || umount "$mnt"; }
 leave() {
 	[[ ! -e $sim/fault ]] || echo clear >"$sim/fault"
 	! declare -F cleanup >/dev/null || cleanup
-	stop_helper KILL
+	stop_helper
 	unmount
 	rmdir "$mnt" && rm -rf "$dir"
 }
@@ -54,19 +54,21 @@ if [[ ${HOSTSIM_HELPER:-} ]]; then
 	chown "$nobody" "$dir"
 fi
 start_helper() { # start_helper [OPTION]...
-	rm -f "$dir/helper.sock"
-	"$build/velad-helper" --root "$mnt" --conf "$dir/velad.conf" --socket "$dir/helper.sock" --user "$nobody" --idle 0 "$@" 2>>"$dir/helper.log" &
+	rm -f "$dir/helper.sock" "$dir/helper.pid"
+	tests/hostsim/socket-unit "$dir/helper.sock" "$dir/helper.pid" "$build/velad-helper" --root "$mnt" --conf "$dir/velad.conf" \
+		--user "$nobody" --keep "$dir" "$@" 2>>"$dir/helper.log" &
 	helper=$!
 	for ((i = 0; i < 200; i++)); do
 		[[ -S $dir/helper.sock ]] && return
 		sleep 0.02
 	done
-	not_ok "velad-helper starts" "$(tail "$dir/helper.log")"
+	not_ok "socket-unit starts" "$(tail "$dir/helper.log")"
 	exit 1
 }
-stop_helper() { # stop_helper [SIGNAL]
+kill_helper() { kill -KILL "$(<"$dir/helper.pid")"; } # the process; the socket stays, and the next call starts another
+stop_helper() {
 	[[ $helper ]] || return 0
-	kill "-${1:-TERM}" "$helper" 2>/dev/null
+	kill "$helper" 2>/dev/null
 	wait "$helper" 2>/dev/null
 	helper=
 }

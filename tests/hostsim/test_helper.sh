@@ -14,7 +14,7 @@ cleanup() { stop_velad KILL; }
 . tests/hostsim/sim.bash
 
 create() { ctl create "$@" 2>&1; }
-state() { ctl -o json show "$1" 2>/dev/null | of 'd["state"]'; }
+state() { ctl -o json show "$1" 2>/dev/null | of 'd["state"]' 2>/dev/null; }
 writes() { cat "$sim/log" | grep -c .; }
 said() { tail -n +$((seen + 1)) "$dir/helper.log"; } # since: seen=$(lines)
 lines() { wc -l <"$dir/helper.log"; }
@@ -40,4 +40,100 @@ is "config space beyond its header is read through it" "$(ctl -o json topo | of 
 	"$("$build/velactl" --root "$mnt" --conf "$dir/velad.conf" -o json topo | of '[n.get("acs") for n in d["nodes"] if n["bdf"] == "0000:22:02.0"]')"
 ctl delete one >/dev/null 2>&1
 same "deleted: the host is as before"
+
+# ---- who may ask, and how
+cat >"$dir/ask.py" <<'END'
+import os, socket, struct, sys
+if len(sys.argv) > 3:
+    os.setuid(int(sys.argv[3]))
+def connect():
+    c = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    c.settimeout(20)
+    c.connect(sys.argv[1])
+    return c
+s = connect()
+def raw(data): # the answer's code
+    try:
+        s.send(data)
+        a = s.recv(4096)
+    except (BrokenPipeError, ConnectionResetError):
+        a = b""
+    return struct.unpack_from("i", a, 4)[0] if a else "closed"
+OPEN, LOAD, COUNT, DRIVER, WORD = range(1, 6) # act/wire.h
+def call(verb, bdf="0000:00:00.0", number=0, set=0, clear=0, driver="", override="", version=1):
+    d, b, f = bdf.split(":")
+    dev, fn = f.split(".")
+    return raw(struct.pack("IIIBBHHH64s64s108s", version, verb, int(d, 16), int(b, 16), int(dev, 16) << 3 | int(fn), number, set, clear,
+        driver.encode(), override.encode(), b""))
+exec(sys.argv[2])
+END
+ask() { python3 "$dir/ask.py" "$dir/helper.sock" "$@"; } # ask PYTHON [UID]
+is "root may ask, and is told that a port takes no driver" "-1" "$(ask 'print(call(DRIVER, "0000:20:00.0", driver="vfio-pci", override="vfio-pci"))')"
+seen=$(lines)
+is "another user is not heard" "closed" "$(ask 'print(call(LOAD))' 1)"
+is "and the journal has it" 1 "$(said | grep -c 'uid 1, process .*may not ask')"
+is "a message of another version is refused, and ends the connection" "-71 closed" "$(ask 'print(call(LOAD, version=2), call(LOAD))')"
+is "one of another size, and noise, too" "-71 closed -71 closed" "$(ask 'print(raw(b"x" * 5000), call(LOAD))' | tr '\n' ' ')$(ask 'print(raw(bytes(range(256))), call(LOAD))')"
+is "64 silent connections: one more is told to come again; when they are gone, velad goes on" "-16 running" "$(ask '
+all = [connect() for _ in range(64)]
+print(struct.unpack_from("i", all[-1].recv(4096), 4)[0])') $(sleep 0.2; create two "${guest[@]}" >/dev/null; state two)"
+ctl delete two >/dev/null 2>&1
+
+# ---- one that hangs holds up no other
+put "*/driver_override:write:hang 20:1" "$sim/fault"
+create slow "${guest[@]}" --no-wait >/dev/null
+for ((i = 0; i < 200; i++)); do
+	[[ $(ctl -o json show slow | of '[s["state"] for s in d["steps"] if s["id"] == "bind"][0]') == begun ]] && break
+	sleep 0.05
+done
+start=$EPOCHREALTIME
+out=$(ask 'print(call(WORD, "0000:82:02.0", set=0x40), call(WORD, "0000:82:02.0", clear=0x40))')
+took=$(((${EPOCHREALTIME/./} - ${start/./}) / 1000))
+is "while one write hangs, another call is done" "0 0 yes" "$out $( ((took < 5000)) && echo yes)"
+put clear "$sim/fault"
+for ((i = 0; i < 200; i++)); do [[ $(state slow) == running ]] && break; sleep 0.05; done
+is "and when it goes on, so does the guest" running "$(state slow)"
+ctl delete slow >/dev/null 2>&1
+same "deleted: the host is as before"
+
+# ---- the helper killed after every write: velad asks the next one, or undoes
+bad= ran=0
+for ((k = 0; k < n; k++)); do
+	put '' "$sim/log"
+	put "sys/*:write:hang 20:1:$k" "$sim/fault"
+	create kill "${guest[@]}" --no-wait >/dev/null
+	for ((i = 0; i < 500 && $(writes) <= k; i++)); do sleep 0.01; done
+	line=$(cat "$sim/log" | sed -n $((k + 1))p)
+	[[ $line ]] || bad+="write $k did not come"$'\n'
+	kill_helper
+	put clear "$sim/fault"
+	for ((i = 0; i < 500; i++)); do
+		now=$(state kill)
+		[[ $now == failed || $now == running ]] && break
+		sleep 0.01
+	done
+	[[ $now == running ]] && ran=$((ran + 1))
+	[[ $now == running ]] || diff=$(host_differs) || bad+="write $k ($line): \"$now\", the host differs: $diff"$'\n'
+	[[ $now == failed || $now == running ]] || bad+="write $k ($line): it is \"$now\""$'\n'
+	ctl delete kill >/dev/null 2>&1
+	diff=$(host_differs) || bad+="write $k ($line): deleted, the host differs: $diff"$'\n'
+done
+if [[ $bad ]]; then not_ok "the helper killed after each of $n writes" "$bad"; else ok "the helper killed after each of $n writes: $ran guests ran all the same"; fi
+stop_helper
+out=$(create none "${guest[@]}")
+is "without a helper what it would read is unknown, and nothing is begun" "yes" "$(grep -q "ACS cannot be read" <<<"$out" && echo yes)$(state none 2>/dev/null)"
+ctl delete none >/dev/null 2>&1
+same "the host is as before"
+
+# ---- idle, and system calls
+start_helper --idle 1
+seen=$(lines)
+ask 'call(LOAD)'
+for ((i = 0; i < 200; i++)); do said | grep -q 'helper has ended' && break; sleep 0.05; done
+is "nobody asks: it ends by itself" "socket-unit: the helper has ended, status 0" "$(said | tail -n 1)"
+ask 'call(LOAD)'
+is "velad's and the helper's system calls are filtered" "2 2 2" "$(awk '/^Seccomp:/ { print $2 }' "/proc/$velad/task/$velad/status" "/proc/$(<"$dir/helper.pid")/status" \
+	"/proc/$velad/task/$(ls "/proc/$velad/task" | tail -n 1)/status" | xargs)"
+stop_velad
+is "velad ends cleanly under its filter" "" "$(grep -a 'Bad system call' "$dir/velad.log")"
 summary
