@@ -235,8 +235,8 @@ static void xe9680_pairs_gpu_and_nic(void **state)
 	assert_int_equal(p->worst_path, TOPO_PIX);
 	assert_int_equal(p->gpu_path, TOPO_NODE);
 	assert_int_equal(p->ncells, 1);
-	/* vfio, 2 vf-count, power of 8 ports and 2 PFs, 4 bind, 2 vf, power and tags of 2 GPUs, domain */
-	assert_int_equal(p->nsteps, 24);
+	/* vfio, 2 vf-count, power of 8 ports and 2 PFs, 4 bind, 4 lend, 4 reset, 2 vf, power and tags of 2 GPUs, domain */
+	assert_int_equal(p->nsteps, 32);
 	assert_int_equal(p->step[0].kind, PLAN_STEP_VFIO);
 	assert_string_equal(p->step[1].from, "0");
 	assert_string_equal(p->step[1].to, "8");
@@ -244,15 +244,15 @@ static void xe9680_pairs_gpu_and_nic(void **state)
 		assert_int_equal(p->step[i].kind, PLAN_STEP_POWER);
 	for (size_t i = 13; i < 17; i++)
 		assert_int_equal(p->step[i].kind, PLAN_STEP_BIND);
-	assert_int_equal(p->step[17].kind, PLAN_STEP_VF); /* a VF is set while no driver of the host has it */
-	assert_string_equal(p->step[18].to, "mac=auto");
-	assert_true(bdf_eq(p->step[19].bdf, p->gpu[0]) && bdf_eq(p->step[20].bdf, p->gpu[1]));
-	assert_string_equal(p->step[19].from, "auto,1"); /* vfio-pci's doing */
-	assert_int_equal(p->step[21].kind, PLAN_STEP_DEVCTL2);
-	assert_string_equal(p->step[23].to, "running");
+	assert_int_equal(p->step[25].kind, PLAN_STEP_VF); /* a VF is set while no driver of the host has it */
+	assert_string_equal(p->step[26].to, "mac=auto");
+	assert_true(bdf_eq(p->step[27].bdf, p->gpu[0]) && bdf_eq(p->step[28].bdf, p->gpu[1]));
+	assert_string_equal(p->step[27].from, "auto,1"); /* vfio-pci's doing */
+	assert_int_equal(p->step[29].kind, PLAN_STEP_DEVCTL2);
+	assert_string_equal(p->step[31].to, "running");
 	plan_free(p);
 	p = test_plan(t, "{\"gpus\":2,\"vfs_per_gpu\":1,\"max_path\":\"PIX\",\"vcpus\":2,\"gdr\":\"off\"}", NULL, 0);
-	assert_int_equal(p->nsteps, 10); /* settings are left alone */
+	assert_int_equal(p->nsteps, 18); /* settings are left alone */
 	plan_free(p);
 	topo_unref(t);
 }
@@ -267,7 +267,7 @@ static void refusals_name_the_rule(void **state)
 		{ "xe9680", "{\"gpus\":9}", NULL, "gpu.count" },
 		{ "xe9680", "{\"gpus\":1,\"require\":[\"0000:19:00.0\"]}", "0000:19:00.0", "device.taken" },
 		{ "xe9680", "{\"gpus\":1,\"require\":[\"0000:ee:00.0\"]}", NULL, "device.unknown" },
-		{ "xe9680", "{\"gpus\":1,\"require\":[\"0000:18:00.0\"]}", NULL, "device.kind" },
+		{ "xe9680", "{\"gpus\":1,\"require\":[\"0000:17:00.0\"]}", NULL, "device.kind" },
 		{ "xe9680", "{\"gpus\":5,\"numa_node\":1}", NULL, "gpu.count" },
 		{ "xe9680", "{\"gpus\":1,\"memory\":\"2T\"}", NULL, "memory.short" },
 		{ "xe9680", "{\"memory\":\"2T\"}", NULL, "memory.short" },
@@ -352,7 +352,7 @@ static void groups_go_whole(void **state)
 	assert_true(p->fits);
 	assert_int_equal(p->ncompanions, 1);
 	assert_true(bdf_eq(p->companion[0].bdf, test_bdf("0000:01:00.1")));
-	assert_int_equal(p->nsteps, 4); /* vfio, two binds, domain */
+	assert_int_equal(p->nsteps, 7); /* vfio, two binds, two lends, a reset, domain */
 	assert_string_equal(p->step[2].from, "snd_hda_intel");
 	plan_free(p);
 	topo_unref(t);
