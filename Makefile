@@ -142,13 +142,14 @@ install: all
 	install -m 755 $(B)/velactl $(DESTDIR)$(PREFIX)/bin/velactl
 	test -e $(DESTDIR)$(SYSCONFDIR)/velad/velad.conf || \
 		install -m 644 conf/velad.conf $(DESTDIR)$(SYSCONFDIR)/velad/velad.conf
-	sed 's|@PREFIX@|$(PREFIX)|g' systemd/velad.service.in > $(DESTDIR)$(PREFIX)/lib/systemd/system/velad.service
-	install -m 644 systemd/velad.socket $(DESTDIR)$(PREFIX)/lib/systemd/system/velad.socket
+	for u in velad velad-helper; do \
+		sed 's|@PREFIX@|$(PREFIX)|g' systemd/$$u.service.in > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$u.service && \
+		install -m 644 systemd/$$u.socket $(DESTDIR)$(PREFIX)/lib/systemd/system/$$u.socket || exit 1; done
 	install -m 644 systemd/velad.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/velad.conf
 	install -m 644 systemd/velad.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/velad.conf
 	install -m 644 docs/velactl.1 $(DESTDIR)$(PREFIX)/share/man/man1/velactl.1
 	install -m 644 docs/velad.conf.5 $(DESTDIR)$(PREFIX)/share/man/man5/velad.conf.5
-	install -m 644 docs/velad.8 $(DESTDIR)$(PREFIX)/share/man/man8/velad.8
+	install -m 644 docs/velad.8 docs/velad-helper.8 $(DESTDIR)$(PREFIX)/share/man/man8
 	install -m 644 conf/velactl.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/velactl
 	install -m 644 docs/openapi.json $(DESTDIR)$(PREFIX)/share/doc/velad/openapi.json
 

@@ -9,7 +9,7 @@ packages=(
 	libinih-dev libsmartcols-dev libkmod-dev libvirt-dev libpci-dev pci.ids libcurl4-gnutls-dev libnl-genl-3-dev liblldpctl-dev
 	zlib1g-dev libarchive-dev nettle-dev
 	# unit tests
-	libcmocka-dev python3 libxml2-utils libvirt-clients graphviz diffutils util-linux
+	libcmocka-dev python3 libxml2-utils libvirt-clients graphviz diffutils util-linux systemd
 	libfuse3-dev fuse3 # tests/hostsim
 	clang libclang-rt-dev # fuzz
 	# the emulated GPU host: mmdebstrap builds its image, the plug-in is compiled for its QEMU
