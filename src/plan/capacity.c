@@ -28,20 +28,6 @@ static unsigned count_kind(const struct topo *t, enum host_kind kind)
 	return n;
 }
 
-/* As it would be asked for. */
-static int ask(struct plan_request *ret, const struct topo *t, unsigned size, struct error *err)
-{
-	struct json_out o = json_out_new();
-	auto_(json_object_put) json_object *doc = NULL;
-
-	json_add_uint(&o, "gpus", size);
-	json_add_uint(&o, "vfs_per_gpu", count_kind(t, HOST_NIC) > 0);
-	json_add_string(&o, "max_path", "PIX");
-	json_add_string(&o, "gdr", "off");
-	doc = json_finish(&o);
-	return doc ? plan_request_read(ret, doc, err) : error_set(err, -ENOMEM, "no memory for the capacity");
-}
-
 static int count(unsigned *ret, uint64_t *left, const struct plan_input *in, unsigned most, struct error *err)
 {
 	struct error too_many = ERROR_INIT;
@@ -52,6 +38,35 @@ static int count(unsigned *ret, uint64_t *left, const struct plan_input *in, uns
 		r = 0;
 	}
 	return r < 0 ? error_set(err, r, "%s", too_many.text) : r;
+}
+
+/* What keeps more from fitting: with less of it there would be more. */
+static int say_short(struct plan *out, const struct plan_input *in, const struct shape *s, unsigned most, struct error *err)
+{
+	static const struct { const char *rule, *needed, *what; } what[] = {
+		{ "capacity.cpus", "fewer vCPUs of each, or cores given back", "CPUs" },
+		{ "capacity.memory", "less memory of each, or memory given back", "memory" },
+		{ "capacity.routes", "gdr preferred, or what velactl acs plan says", "routes between GPUs and NICs" },
+	};
+	const struct plan_request *req = in->request;
+	uint64_t page = req->hugepages ? req->hugepages : UINT64_C(64) << 20, ignore;
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(what) && r == 0 && s->now != UNCOUNTED && s->now < most; i++) {
+		struct plan_request less = *req; /* its strings stay the request's */
+		struct plan_input with = *in;
+		unsigned n = 0;
+
+		with.request = &less;
+		less.vcpus = i == 0 ? req->gpus : req->vcpus;
+		less.memory = i == 1 ? page * req->gpus : req->memory;
+		less.gdr = i == 2 ? PLAN_GDR_OFF : req->gdr;
+		r = count(&n, &ignore, &with, most, err);
+		if (r == 0 && n != UNCOUNTED && n > s->now)
+			place_reason(out, what[i].rule, BDF_NONE, what[i].needed, "%u bundle%s of %u GPU%s would fit if it were not for %s", n,
+				     n == 1 ? "" : "s", s->size, s->size == 1 ? "" : "s", what[i].what);
+	}
+	return r;
 }
 
 /* ---- what blocks more --------------------------------------------------------------------------- */
@@ -83,8 +98,16 @@ static void say_left(struct plan *out, const struct place *p, uint64_t left, uns
 	}
 }
 
+static bool has_short(const struct plan *out)
+{
+	for (size_t i = 0; i < out->nreasons; i++)
+		if (strncmp(out->reason[i].rule, "capacity.", 9) == 0)
+			return true;
+	return false;
+}
+
 /* Devices that are in none of the bundles, each with the rule that keeps it out. */
-static json_object *blocked(const struct place *p, const struct plan *why, const struct shape *s)
+static json_object *blocked(const struct place *p, const struct plan *why, const struct shape *s, struct error *err)
 {
 	struct plan *out = calloc(1, sizeof(*out));
 	unsigned gpus = count_kind(p->in->topo, HOST_GPU);
@@ -97,11 +120,15 @@ static json_object *blocked(const struct place *p, const struct plan *why, const
 	for (size_t i = 0; i < why->nreasons && s->now != gpus / s->size; i++)
 		if (!*why->reason[i].device || is_of_interest(p->in->topo, why->reason[i].device))
 			out->reason[out->nreasons++] = why->reason[i];
-	if (s->size <= gpus)
-		say_left(out, p, s->left, s->size);
-	if (s->size <= gpus && s->left)
-		plan_partitions_say(&p->partitions, p->in->topo, out, s->left, s->size);
-	list = plan_reasons_json(out->reason, out->nreasons);
+	if (s->size <= gpus && say_short(out, p->in, s, gpus / s->size, err) == 0) {
+		if (!has_short(out))
+			say_left(out, p, s->left, s->size);
+		if (s->left)
+			plan_partitions_say(&p->partitions, p->in->topo, out, s->left, s->size);
+		list = plan_reasons_json(out->reason, out->nreasons);
+	} else if (s->size > gpus) {
+		list = plan_reasons_json(out->reason, out->nreasons);
+	}
 	plan_free(out);
 	return list;
 }
@@ -135,43 +162,56 @@ static void add_fragmentation(struct json_out *o, const struct place *p)
 	json_add_made(o, "fragmentation", json_object_new_double_s(f, text));
 }
 
-static int add_shape(struct json_out *o, json_object *list, const struct plan_input *now, unsigned size, bool first, struct error *err)
+static void add_head(struct json_out *o, const struct place *p)
 {
-	struct plan_request request;
-	struct plan_input in = *now, none = *now;
+	json_add_uint(o, "gpus", count_kind(p->in->topo, HOST_GPU));
+	json_add_int(o, "free", __builtin_popcountll(p->usable));
+	add_fragmentation(o, p);
+}
+
+static int add_counts(struct json_out *o, json_object *list, const struct plan_input *now, struct shape *s, bool first, struct error *err)
+{
+	struct plan_input none = *now;
 	auto_(place_close) struct place *p = NULL;
-	struct plan *why = calloc(1, sizeof(*why));
-	struct shape s = { .size = size };
+	auto_(plan_free) struct plan *why = calloc(1, sizeof(*why));
 	struct json_out one = json_out_new();
 	uint64_t ignore;
-	int r = why ? ask(&request, now->topo, size, err) : error_set(err, -ENOMEM, "no memory for the capacity");
+	int r = why ? place_open(&p, why, now, err) : error_set(err, -ENOMEM, "no memory for the capacity");
 
+	none.ntaken = none.nrooms = 0;
+	none.vacant = true;
+	if (r == 0)
+		r = count(&s->now, &s->left, now, p->ngpus / s->size, err);
+	if (r == 0)
+		r = count(&s->empty, &ignore, &none, p->ngpus / s->size, err);
 	if (r < 0) {
 		json_object_put(one.obj);
-		free(why);
 		return r;
 	}
-	in.request = none.request = &request;
-	none.ntaken = 0;
-	r = place_open(&p, why, &in, err);
-	if (r == 0)
-		r = count(&s.now, &s.left, &in, p->ngpus / size, err);
-	if (r == 0)
-		r = count(&s.empty, &ignore, &none, p->ngpus / size, err);
-	if (r == 0 && first) {
-		json_add_uint(o, "gpus", count_kind(now->topo, HOST_GPU));
-		json_add_int(o, "free", __builtin_popcountll(p->usable));
-		add_fragmentation(o, p);
-	}
-	json_add_uint(&one, "gpus", size);
-	json_add_uint(&one, "vfs_per_gpu", request.vfs_per_gpu);
-	json_add_string(&one, "max_path", topo_class_text(request.max_path));
-	add_count(&one, "bundles", s.now);
-	add_count(&one, "empty", s.empty);
-	if (r == 0)
-		json_add_made(&one, "blocked", blocked(p, why, &s));
+	if (first)
+		add_head(o, p);
+	json_add_uint(&one, "gpus", s->size);
+	json_add_uint(&one, "vfs_per_gpu", now->request->vfs_per_gpu);
+	json_add_string(&one, "max_path", topo_class_text(now->request->max_path));
+	json_add_made(&one, "request", plan_request_json(now->request));
+	add_count(&one, "bundles", s->now);
+	add_count(&one, "empty", s->empty);
+	json_add_made(&one, "blocked", blocked(p, why, s, err));
 	json_append_out(o, list, &one);
-	plan_free(why);
+	return err->code;
+}
+
+static int add_shape(struct json_out *o, json_object *list, const struct plan_input *now, size_t i, struct error *err)
+{
+	struct plan_request request;
+	struct plan_input in = *now;
+	struct shape s = { .size = now->policy.shape[i].size };
+	int r = plan_shape_request(&request, &now->policy, i, count_kind(now->topo, HOST_NIC) > 0, err);
+
+	if (r < 0)
+		return r;
+	in.request = &request;
+	r = add_counts(o, list, &in, &s, i == 0, err);
 	plan_request_done(&request);
 	return r;
 }
@@ -184,7 +224,7 @@ int plan_capacity_json(json_object **ret, const struct plan_input *in, struct er
 
 	json_add_uint(&o, "generation", topo_generation(in->topo));
 	for (size_t i = 0; i < in->policy.nshapes && r == 0; i++)
-		r = add_shape(&o, list, in, in->policy.shape[i].size, i == 0, err);
+		r = add_shape(&o, list, in, i, err);
 	json_add(&o, "shapes", list);
 	if (r < 0) {
 		json_object_put(o.obj);

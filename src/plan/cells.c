@@ -3,6 +3,7 @@
  * whole cores count: two guests on the threads of one core would share its caches and its time. */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/auto.h"
@@ -96,7 +97,7 @@ static uint64_t not_promised(const struct place *p, const struct host_node *n, u
 		to_come += o->backed ? 0 : o->memory;
 	}
 	by_total = without(total, all);
-	by_free = without(free, to_come);
+	by_free = without(p->in->vacant ? total : free, to_come);
 	return by_total < by_free ? by_total : by_free;
 }
 
@@ -147,18 +148,45 @@ uint64_t place_node_memory(const struct place *p, int node)
 	return n ? free_memory(p, n) * unit(p) : 0;
 }
 
-uint64_t place_cell_memory(const struct place *p, uint64_t nodes, int node)
+/* Of a guest on these nodes, what the cell on this one gets. */
+static uint64_t share_of(const struct place *p, const struct solve_split *s, uint64_t nodes, int node)
 {
 	uint32_t n = (uint32_t)__builtin_popcountll(nodes);
-	uint64_t more = n ? p->want.memory.all % n : 0;
+	uint64_t more = n ? s->all % n : 0;
 
 	for (; nodes; nodes &= nodes - 1) {
-		uint64_t units = share(&p->want.memory, &more, (uint32_t)__builtin_ctzll(nodes), n);
+		uint64_t units = share(s, &more, (uint32_t)__builtin_ctzll(nodes), n);
 
 		if (p->node[__builtin_ctzll(nodes)] == node)
-			return units * unit(p);
+			return units;
 	}
 	return 0;
+}
+
+uint64_t place_cell_memory(const struct place *p, uint64_t nodes, int node)
+{
+	return share_of(p, &p->want.memory, nodes, node) * unit(p);
+}
+
+unsigned place_node_cpus(const struct place *p, int node)
+{
+	const struct host_node *n = host_node_find(topo_inventory(p->in->topo), node);
+	struct cpuset cpus = { 0 };
+
+	if (n && n->cpus_known)
+		guest_cpus(p, n, UINT64_MAX, &cpus);
+	return cpuset_count(&cpus);
+}
+
+unsigned place_cell_cpus(const struct place *p, uint64_t nodes, int node)
+{
+	const struct host_cpus *cpus = &topo_inventory(p->in->topo)->system.cpus;
+	unsigned want = (unsigned)share_of(p, &p->want.cpus, nodes, node), least = cpus->ncores ? UINT_MAX : 1;
+
+	for (size_t i = 0; i < cpus->ncores; i++)
+		if (cpus->core[i].ncpus && cpus->core[i].ncpus < least)
+			least = cpus->core[i].ncpus;
+	return p->in->policy.cpus_shared || least == UINT_MAX ? want : (want + least - 1) / least * least;
 }
 
 int place_cells(struct place *p, uint64_t nodes)

@@ -108,6 +108,8 @@ void place_ask(struct place *p);
 /* Of what both ends of the link above can do; 100 if that is not known. A GPU's link may be slow because the GPU is idle
  * (topo/link.c): of that only the width counts. */
 unsigned place_link_percent(const struct topo *t, uint32_t at);
+/* The limits that are wishes where the policy is loose: want is without them from now on. */
+void place_lift(struct place *p);
 /* Solves; best is the answer. Where limits are wishes, without them if need be. */
 bool place_solve(struct place *p);
 /* Whether there is any use in solving, with so many more of the required devices. */
@@ -131,6 +133,9 @@ int  place_cells(struct place *p, uint64_t nodes);
 /* Bytes: what a node has for pages of the request's size; what a guest on these nodes has there. */
 uint64_t place_node_memory(const struct place *p, int node);
 uint64_t place_cell_memory(const struct place *p, uint64_t nodes, int node);
+/* CPUs that a node has for guests; and what a guest on these nodes has there, at least: in whole cores, unless they are shared. */
+unsigned place_node_cpus(const struct place *p, int node);
+unsigned place_cell_cpus(const struct place *p, uint64_t nodes, int node);
 /* Reasons why cells on these nodes do not fit. */
 void place_cells_say(struct place *p, uint64_t nodes);
 /* src/plan/why.c: reasons why there is no bundle, or why it is not the one that was hoped for. */

@@ -55,6 +55,8 @@ struct plan_wear {
 	uint64_t   times;
 };
 
+#define PLAN_SHAPE_TEXT 128
+
 struct plan_policy {
 	uint16_t vfs_per_pf; /* how many VFs a PF without any is given, at most its total */
 	uint64_t memory_reserve; /* bytes per NUMA node that are left to the host */
@@ -63,6 +65,7 @@ struct plan_policy {
 	unsigned link_percent;   /* a GPU or NIC whose link carries less of what it could is not given */
 	struct solve_shape shape[SOLVE_SHAPES_MAX]; /* sizes of bundles that later guests will want */
 	size_t   nshapes;
+	char     shape_more[SOLVE_SHAPES_MAX][PLAN_SHAPE_TEXT]; /* what else a guest of the shape asks for: "vcpus=16,gdr=required" */
 	struct plan_boards boards;
 	bool     scrub;          /* [release] scrub is configured */
 };
@@ -82,6 +85,7 @@ struct plan_input {
 	size_t                     nheld;
 	const struct plan_settings_held *settings; /* what else of functions and ports other instances hold */
 	size_t                     nsettings;
+	bool                       vacant; /* memory as if no guest had any: all that there is */
 	struct plan_policy         policy;
 };
 
@@ -197,6 +201,9 @@ struct plan {
 	char                  *nccl_xml;   /* NCCL's topology file; the same, and NULL without GPUs */
 };
 
+/* A guest of a shape as it would be asked for; unless it says otherwise, each GPU has a vCPU and a VF (where the host has NICs) at
+ * PIX, however routes are. -EINVAL names the key. */
+int plan_shape_request(struct plan_request *ret, const struct plan_policy *policy, size_t shape, bool nics, struct error *err);
 /* [plan] and [partitions]. -EINVAL names the key. */
 int plan_policy_load(struct plan_policy *ret, const struct conf *conf, struct error *err);
 /* -errno only for no memory; "it does not fit" is plan->fits == false with reasons. */

@@ -1,20 +1,84 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What velad.conf says about plans, as values. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/auto.h"
 #include "base/conf.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/parse.h"
 #include "plan/plan.h"
 
-/* "4:10": one bundle of four GPUs for ten others */
+static bool is_about_nics(const char *key)
+{
+	static const char *const keys[] = { "vfs", "vfs_per_gpu", "max_path", "min_bandwidth", "spread", "rails", "gdr" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (strcmp(keys[i], key) == 0)
+			return true;
+	return false;
+}
+
+/* "vcpus=16": a key of a request. */
+static int add_key(struct json_out *o, char *word, bool nics, struct error *err)
+{
+	char *value = strchr(word, '=');
+	uint64_t n;
+
+	if (value)
+		*value++ = '\0';
+	if (!value || !*value || strcmp(word, "gpus") == 0 || strcmp(word, "name") == 0)
+		return error_set(err, -EINVAL, "\"%.40s%s%.40s\" is not KEY=VALUE of a request, as vcpus=16", word, value ? "=" : "",
+				 value ? value : "");
+	if (!nics && is_about_nics(word))
+		return 0;
+	if (parse_uint(&n, value, 10, INT64_MAX) == 0)
+		json_add_uint(o, word, n);
+	else if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0)
+		json_add_bool(o, word, strcmp(value, "true") == 0);
+	else
+		json_add_string(o, word, value);
+	return 0;
+}
+
+int plan_shape_request(struct plan_request *ret, const struct plan_policy *policy, size_t shape, bool nics, struct error *err)
+{
+	struct json_out o = json_out_new();
+	auto_(json_object_put) json_object *doc = NULL;
+	char text[PLAN_SHAPE_TEXT], *rest = text, *word;
+	bool vfs = strstr(policy->shape_more[shape], "vfs=") != NULL;
+	int r = 0;
+
+	(void)snprintf(text, sizeof(text), "%s", policy->shape_more[shape]);
+	json_add_uint(&o, "gpus", policy->shape[shape].size);
+	json_add_uint(&o, "vcpus", policy->shape[shape].size);
+	json_add_string(&o, "gdr", "off");
+	if (nics && !vfs)
+		json_add_uint(&o, "vfs_per_gpu", 1);
+	if (nics)
+		json_add_string(&o, "max_path", "PIX");
+	while (r == 0 && (word = strsep(&rest, ",")))
+		if (*word)
+			r = add_key(&o, word, nics, err);
+	doc = json_finish(&o);
+	if (r == 0)
+		r = doc ? plan_request_read(ret, doc, err) : error_set(err, -ENOMEM, "no memory for a shape");
+	return r;
+}
+
+/* "4:10": one bundle of four GPUs for ten others; "4:10,vcpus=64" */
 static int add_shape(struct plan_policy *p, char *word, struct error *err)
 {
-	char *colon = strchr(word, ':');
+	char *more = strchr(word, ','), *colon;
+	struct plan_request request;
 	uint64_t size = 0, weight = 0;
+	int r;
 
+	if (more)
+		*more++ = '\0';
+	colon = strchr(word, ':');
 	if (colon)
 		*colon = '\0';
 	if (!colon || parse_uint(&size, word, 10, PLAN_GPUS_MAX) < 0 || !size || parse_uint(&weight, colon + 1, 10, 1000) < 0)
@@ -25,7 +89,14 @@ static int add_shape(struct plan_policy *p, char *word, struct error *err)
 	for (size_t i = 0; i < p->nshapes; i++)
 		if (p->shape[i].size == size)
 			return error_set(err, -EINVAL, "[plan] shapes: %s GPUs stand there twice", word);
-	p->shape[p->nshapes++] = (struct solve_shape){ .size = (uint32_t)size, .weight = (uint32_t)weight };
+	p->shape[p->nshapes] = (struct solve_shape){ .size = (uint32_t)size, .weight = (uint32_t)weight };
+	if (snprintf(p->shape_more[p->nshapes], PLAN_SHAPE_TEXT, "%s", more ? more : "") >= PLAN_SHAPE_TEXT)
+		return error_set(err, -EINVAL, "[plan] shapes: what a shape asks for is longer than %d bytes", PLAN_SHAPE_TEXT - 1);
+	r = plan_shape_request(&request, p, p->nshapes, /* nics= */ true, err);
+	if (r < 0)
+		return error_prefix(err, "[plan] shapes, %s GPUs", word);
+	plan_request_done(&request);
+	p->nshapes++;
 	return 0;
 }
 

@@ -321,6 +321,13 @@ bool place_can(const struct place *p, size_t more)
 	       place_drives_left(p) >= p->in->request->nvme;
 }
 
+void place_lift(struct place *p)
+{
+	p->want.max_path = TOPO_SYS;
+	p->want.max_gpu_path = TOPO_UNKNOWN;
+	ask_pairs(p, 0);
+}
+
 bool place_solve(struct place *p)
 {
 	bool can = place_can(p, 0);
@@ -329,9 +336,7 @@ bool place_solve(struct place *p)
 	bool found = can && solve(a, &p->host, &p->free, &p->want);
 
 	if (!found && can && p->in->request->loose) {
-		p->want.max_path = TOPO_SYS;
-		p->want.max_gpu_path = TOPO_UNKNOWN;
-		ask_pairs(p, 0);
+		place_lift(p);
 		found = solve(a, &p->host, &p->free, &p->want);
 	}
 	if (!found)

@@ -8,11 +8,14 @@
 
 #include "base/auto.h"
 #include "base/json.h"
+#include "base/parse.h"
 #include "velactl/bundle.h"
 #include "velactl/ctl.h"
 #include "velactl/doc.h"
 #include "velactl/source.h"
 #include "velactl/table.h"
+
+#define MEMORY_DEFAULT (UINT64_C(512) << 20) /* of a request */
 
 enum { SHAPE, NOW, EMPTY, COLUMNS };
 
@@ -30,14 +33,21 @@ static const char *number(char buf[24], json_object *o, const char *key)
 
 static bool add_shape(struct libscols_table *t, json_object *s)
 {
-	long long gpus = (long long)ctl_doc_int(s, "gpus", 0), vfs = (long long)ctl_doc_int(s, "vfs_per_gpu", 0);
-	char shape[64], now[24], empty[24];
+	json_object *req = ctl_doc_get(s, "request");
+	long long gpus = (long long)ctl_doc_int(s, "gpus", 0), vcpus = (long long)ctl_doc_int(req, "vcpus", 0);
+	uint64_t memory = (uint64_t)ctl_doc_int(req, "memory", 0);
+	char shape[160], now[24], empty[24], size[SIZE_TEXT_MAX];
 	const char *cell[COLUMNS] = { shape, number(now, s, "bundles"), number(empty, s, "empty") };
+	size_t n = (size_t)snprintf(shape, sizeof(shape), "%lld GPU%s", gpus, gpus == 1 ? "" : "s");
 
-	if (vfs)
-		(void)snprintf(shape, sizeof(shape), "%lld GPU%s, NICs at %.8s", gpus, gpus == 1 ? "" : "s", ctl_doc_text(s, "max_path"));
-	else
-		(void)snprintf(shape, sizeof(shape), "%lld GPU%s", gpus, gpus == 1 ? "" : "s");
+	if (ctl_doc_int(s, "vfs_per_gpu", 0) || ctl_doc_int(req, "vfs", 0))
+		n += (size_t)snprintf(shape + n, sizeof(shape) - n, ", NICs at %.8s", ctl_doc_text(s, "max_path"));
+	if (vcpus != gpus)
+		n += (size_t)snprintf(shape + n, sizeof(shape) - n, ", %lld vCPU%s", vcpus, vcpus == 1 ? "" : "s");
+	if (memory != MEMORY_DEFAULT)
+		n += (size_t)snprintf(shape + n, sizeof(shape) - n, ", %s", size_text(size, memory));
+	if (strcmp(ctl_doc_text(req, "gdr"), "required") == 0)
+		(void)snprintf(shape + n, sizeof(shape) - n, ", routes direct");
 	return ctl_table_row(t, NULL, cell, COLUMNS);
 }
 
