@@ -26,7 +26,10 @@ struct act_driver {
 	char override[ACT_DRIVER_MAX]; /* "" none */
 };
 
-enum act_domain { ACT_DOMAIN_ABSENT, ACT_DOMAIN_SHUTOFF, ACT_DOMAIN_RUNNING };
+enum act_domain { ACT_DOMAIN_ABSENT, ACT_DOMAIN_SHUTOFF, ACT_DOMAIN_RUNNING, ACT_DOMAIN_CRASHED /* off, by a fault */ };
+
+/* What a domain that runs can be told: ACPI's power button, and the plug; ACPI's restart, and the reset button. */
+enum act_order { ACT_ORDER_SHUTDOWN, ACT_ORDER_OFF, ACT_ORDER_REBOOT, ACT_ORDER_RESET, ACT_ORDER_MAX_ };
 
 struct act_power {
 	char   control[8]; /* "on" or "auto"; "" the kernel has no such file, or: as it is */
@@ -128,6 +131,9 @@ struct act_ops {
 	int (*image_make)(void *self, struct act_image *ret, const char *name, const struct act_image_source *from, struct error *err);
 	int (*domain)(void *self, enum act_domain *ret, const char *name, struct error *err);
 	int (*domain_start)(void *self, const char *name, const char *xml, struct error *err); /* define, create */
+	/* -ENOENT: there is no such domain of velad's; one that is off already is off. The order is given, not yet obeyed, but for
+	 * the plug. */
+	int (*domain_order)(void *self, const char *name, enum act_order order, struct error *err);
 	int (*domain_stop)(void *self, const char *name, struct error *err); /* destroy, undefine; absent is fine */
 };
 

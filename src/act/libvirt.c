@@ -215,6 +215,16 @@ static int is_active(virDomainPtr dom, bool *ret, struct error *err)
 	return 0;
 }
 
+/* VIR_DOMAIN_SHUTOFF_FAILED: QEMU could not be started, or the host lost it. */
+static bool has_crashed(virDomainPtr dom)
+{
+	int state = VIR_DOMAIN_NOSTATE, reason = 0;
+
+	if (virDomainGetState(dom, &state, &reason, 0) < 0)
+		return false;
+	return state == VIR_DOMAIN_CRASHED || (state == VIR_DOMAIN_SHUTOFF && reason == VIR_DOMAIN_SHUTOFF_CRASHED);
+}
+
 int act_virt_domain(struct act_virt *v, enum act_domain *ret, const char *name, struct error *err)
 {
 	auto_(virConnectClose) virConnectPtr conn = NULL;
@@ -225,7 +235,7 @@ int act_virt_domain(struct act_virt *v, enum act_domain *ret, const char *name, 
 	if (r == 0 && dom)
 		r = is_active(dom, &active, err);
 	if (r == 0)
-		*ret = !dom ? ACT_DOMAIN_ABSENT : active ? ACT_DOMAIN_RUNNING : ACT_DOMAIN_SHUTOFF;
+		*ret = !dom ? ACT_DOMAIN_ABSENT : active ? ACT_DOMAIN_RUNNING : has_crashed(dom) ? ACT_DOMAIN_CRASHED : ACT_DOMAIN_SHUTOFF;
 	return r;
 }
 
@@ -269,8 +279,16 @@ static virDomainPtr define(virConnectPtr conn, const char *xml)
 	return dom;
 }
 
-/* Makes room for the name: refuses a foreign domain, clears a left-over of ours. 1: it runs already. */
-static int clear_name(struct act_virt *v, virConnectPtr *conn, const char *name, struct error *err)
+/* The domain of this XML, which is defined over it: so it keeps what is beside it, as its NVRAM. */
+static bool is_same(virDomainPtr dom, const char *xml)
+{
+	char uuid[VIR_UUID_STRING_BUFLEN];
+
+	return virDomainGetUUIDString(dom, uuid) == 0 && strstr(xml, uuid);
+}
+
+/* Makes room for the name: refuses a foreign domain, clears a left-over of ours. 1: it runs already. *again: it is there. */
+static int clear_name(struct act_virt *v, virConnectPtr *conn, const char *name, const char *xml, bool *again, struct error *err)
 {
 	auto_(virDomainFree) virDomainPtr dom = NULL;
 	bool active = false;
@@ -286,7 +304,8 @@ static int clear_name(struct act_virt *v, virConnectPtr *conn, const char *name,
 		r = is_active(dom, &active, err);
 	if (r < 0)
 		return r;
-	return active ? 1 : undefine(dom, err);
+	*again = r >= 0 && !active && is_same(dom, xml);
+	return active ? 1 : *again ? 0 : undefine(dom, err);
 }
 
 static int create(virDomainPtr dom, const char *name, struct error *err)
@@ -310,7 +329,8 @@ int act_virt_start(struct act_virt *v, const char *name, const char *xml, struct
 {
 	auto_(virConnectClose) virConnectPtr conn = NULL;
 	auto_(virDomainFree) virDomainPtr dom = NULL;
-	int r = clear_name(v, &conn, name, err);
+	bool again = false;
+	int r = clear_name(v, &conn, name, xml, &again, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
@@ -322,9 +342,50 @@ int act_virt_start(struct act_virt *v, const char *name, const char *xml, struct
 		struct error ignored = ERROR_INIT; /* the first error says more */
 
 		(void)destroy(dom, &ignored);
-		(void)undefine(dom, &ignored);
+		if (!again)
+			(void)undefine(dom, &ignored);
 	}
 	return r;
+}
+
+static int give_order(virDomainPtr dom, enum act_order order, struct error *err)
+{
+	static const char *const what[ACT_ORDER_MAX_] = {
+		[ACT_ORDER_SHUTDOWN] = "shut down domain", [ACT_ORDER_REBOOT] = "reboot domain", [ACT_ORDER_RESET] = "reset domain",
+	};
+	int r;
+
+	switch (order) {
+	case ACT_ORDER_SHUTDOWN:
+		r = virDomainShutdown(dom);
+		break;
+	case ACT_ORDER_REBOOT:
+		r = virDomainReboot(dom, 0);
+		break;
+	case ACT_ORDER_RESET:
+		r = virDomainReset(dom, 0);
+		break;
+	case ACT_ORDER_OFF:
+	default:
+		return destroy(dom, err);
+	}
+	return r < 0 ? virt_error(err, what[order], virDomainGetName(dom)) : 0;
+}
+
+int act_virt_order(struct act_virt *v, const char *name, enum act_order order, struct error *err)
+{
+	auto_(virConnectClose) virConnectPtr conn = NULL;
+	auto_(virDomainFree) virDomainPtr dom = NULL;
+	bool active = false;
+	int r = find_ours(v, &conn, &dom, name, err);
+
+	if (r == 0 && !dom)
+		return error_set(err, -ENOENT, "libvirt has no domain %s that velad made", name);
+	if (r == 0)
+		r = is_active(dom, &active, err);
+	if (r < 0 || (!active && order <= ACT_ORDER_OFF))
+		return r;
+	return give_order(dom, order, err);
 }
 
 int act_virt_stop(struct act_virt *v, const char *name, struct error *err)
@@ -411,11 +472,10 @@ static void on_event(virConnectPtr conn, virDomainPtr dom, int event, int detail
 	struct act_virt *v = opaque;
 
 	(void)conn;
-	(void)detail;
 	if (event == VIR_DOMAIN_EVENT_STARTED)
 		v->fn(v->fn_self, virDomainGetName(dom), ACT_DOMAIN_RUNNING);
 	else if (event == VIR_DOMAIN_EVENT_STOPPED)
-		v->fn(v->fn_self, virDomainGetName(dom), ACT_DOMAIN_SHUTOFF);
+		v->fn(v->fn_self, virDomainGetName(dom), detail == VIR_DOMAIN_EVENT_STOPPED_CRASHED ? ACT_DOMAIN_CRASHED : ACT_DOMAIN_SHUTOFF);
 	else if (event == VIR_DOMAIN_EVENT_UNDEFINED)
 		v->fn(v->fn_self, virDomainGetName(dom), ACT_DOMAIN_ABSENT);
 }

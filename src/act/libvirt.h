@@ -22,6 +22,7 @@ int act_virt_connection(struct act_virt *v, struct _virConnect **ret, struct err
 int act_virt_domain(struct act_virt *v, enum act_domain *ret, const char *name, struct error *err);
 /* -EEXIST: a foreign domain has the name. Leaves nothing behind when it fails. */
 int act_virt_start(struct act_virt *v, const char *name, const char *xml, struct error *err);
+int act_virt_order(struct act_virt *v, const char *name, enum act_order order, struct error *err); /* as in act_ops */
 int act_virt_stop(struct act_virt *v, const char *name, struct error *err);
 int act_virt_type(struct act_virt *v, char ret[16], unsigned *qemu, struct error *err); /* as act_domain_type() */
 /* One watch at a time in a process. Events come while libvirt can be reached; a thread looks for it again

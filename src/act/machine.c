@@ -200,6 +200,11 @@ static int domain_start(void *self, const char *name, const char *xml, struct er
 	return act_virt_start(((struct act_machine *)self)->virt, name, xml, err);
 }
 
+static int domain_order(void *self, const char *name, enum act_order order, struct error *err)
+{
+	return act_virt_order(((struct act_machine *)self)->virt, name, order, err);
+}
+
 static int domain_stop(void *self, const char *name, struct error *err)
 {
 	return act_virt_stop(((struct act_machine *)self)->virt, name, err);
@@ -226,6 +231,7 @@ static const struct act_ops machine_ops = {
 	.image_make = image_make,
 	.domain = domain,
 	.domain_start = domain_start,
+	.domain_order = domain_order,
 	.domain_stop = domain_stop,
 };
 

@@ -33,6 +33,8 @@ struct conf {
 	struct {
 		uint64_t look, bind, vfs, reset, domain, start, stop;
 	} deadline;                  /* [deadlines], seconds */
+	char        *on_crash;       /* [guests] */
+	uint64_t     crash_limit, crash_seconds, stop_seconds; /* [guests] */
 	char        *scrub, *no_reset; /* [release] */
 	uint64_t     scrub_seconds;  /* [release] scrub_seconds */
 	char        *socket;         /* [daemon] socket: used when systemd hands none over, and by velactl */

@@ -440,6 +440,18 @@ static int domain_start(void *self, const char *name, const char *xml, struct er
 	return call(self, &(struct call){ .verb = &verb, .name = name, .xml = xml }, err);
 }
 
+static int do_domain_order(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->domain_order(act->self, c->name, (enum act_order)c->number, err);
+}
+
+static int domain_order(void *self, const char *name, enum act_order order, struct error *err)
+{
+	static const struct verb verb = LIBVIRT(domain_order, stop_ms);
+
+	return call(self, &(struct call){ .verb = &verb, .name = name, .number = (uint16_t)order }, err);
+}
+
 static int do_domain_stop(const struct act *act, struct call *c, struct error *err)
 {
 	return act->ops->domain_stop(act->self, c->name, err);
@@ -475,9 +487,10 @@ struct act guard_act(struct guard_self *self)
 		.image_make = image_make,
 		.domain = domain,
 		.domain_start = domain_start,
+		.domain_order = domain_order,
 		.domain_stop = domain_stop,
 	};
 
-	static_assert(sizeof(ops) == 21 * sizeof(ops.driver), "a verb of act_ops is not in here");
+	static_assert(sizeof(ops) == 22 * sizeof(ops.driver), "a verb of act_ops is not in here");
 	return (struct act){ .ops = &ops, .self = self };
 }

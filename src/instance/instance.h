@@ -61,6 +61,12 @@ struct inst_release {
 	bool        unreset; /* a function that cannot be reset is given back all the same */
 };
 
+/* What becomes of a guest that ends by a fault, [guests] of velad.conf. */
+struct inst_crash {
+	bool     restart;
+	unsigned limit, seconds; /* more than limit times within so many seconds: it is left stopped */
+};
+
 struct inst_env {
 	const char *store;  /* path of the SQLite file; its directory exists */
 	struct act  act;
@@ -68,6 +74,7 @@ struct inst_env {
 	void (*ended)(void *self);   /* an operation has ended, and that is committed; likewise. NULL: nobody waits */
 	void       *self;
 	struct inst_release release;
+	struct inst_crash crash;
 	struct host_root *root; /* borrowed; for counters of PCIe errors. NULL: nobody counts */
 	struct inst_deadlines deadlines; /* all zero: INST_DEADLINES */
 	unsigned    workers;      /* operations that run side by side; 0: one */
@@ -103,6 +110,12 @@ void inst_key_use(struct inst_manager *m, const struct inst_key *key);
 int inst_create(struct inst_manager *m, uint64_t *ret_op, const struct plan_request *request,
 		const struct plan *plan, const char *uuid, struct error *err);
 int inst_delete(struct inst_manager *m, uint64_t *ret_op, const char *name, struct error *err);
+
+enum inst_order { INST_START, INST_STOP, INST_REBOOT, INST_RESET, INST_ORDER_MAX_ };
+
+/* grace: seconds that a stop leaves the guest to shut down by itself, before it is forced off; 0: at once. -ENOENT; -EBUSY: it
+ * is in another state, or an operation runs on it. An instance that is stopped keeps its devices. */
+int inst_order(struct inst_manager *m, uint64_t *ret_op, const char *name, enum inst_order order, unsigned grace, struct error *err);
 
 /* Functions that must not be given, and how often each was, for the planner; in the arena. */
 int inst_quarantined(struct inst_manager *m, struct plan_sick **ret, size_t *n, struct arena *arena, struct error *err);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "instance/gate.h"
 #include "instance/hold.h"
+#include "instance/life.h"
 #include "instance/manager.h"
 #include "instance/state.h"
 #include "instance/store.h"
@@ -35,7 +36,7 @@ static int commit_end(struct inst_manager *m, struct job *j, enum inst_state nex
 	r = store_begin(&tx, m->store, err);
 	if (r == 0 && drop_devices)
 		r = rows_devices_drop(tx, j->in->name, err);
-	if (r == 0)
+	if (r == 0 && next != j->in->state) /* a reboot leaves it as it is */
 		r = inst_enter(tx, j->in, next, j->op->detail, err);
 	if (r == 0)
 		r = op_finish(tx, j->op, err);
@@ -208,7 +209,7 @@ void job_look_after(struct inst_manager *m, const struct job *j)
 
 	if (keep_look(m, KEEP_ALL, &err) < 0)
 		log_warning("%s", err.text); /* it is tried again on the timer */
-	if (j->in && j->op->kind == OP_CREATE && j->in->state == INST_RUNNING && domain_look(m, j->in->name, &err) < 0)
+	if (j->in && j->in->state == INST_RUNNING && domain_look(m, j->in->name, &err) < 0)
 		log_warning("instance %s: cannot look at its domain after create: %s", j->in->name, err.text);
 }
 
@@ -217,6 +218,10 @@ const struct job_kind job_kinds[OP_KIND_MAX_] = {
 	[OP_DELETE] = { run_delete, INST_PLANNED, true },
 	[OP_ACS_APPLY] = { run_apply, INST_PROVISIONING, false },
 	[OP_ACS_RESTORE] = { run_restore, INST_PLANNED, true },
+	[OP_START] = { life_run_start, INST_PROVISIONING, false },
+	[OP_STOP] = { life_run_stop, INST_STOPPING, false },
+	[OP_REBOOT] = { life_run_reboot, INST_PLANNED, false },
+	[OP_RESET] = { life_run_reset, INST_PLANNED, false },
 	[OP_UNQUARANTINE] = { gate_run_release, INST_PLANNED, .alone = true },
 	[OP_IMAGE_ADD] = { run_image_add, INST_PROVISIONING, false },
 	[OP_IMAGE_DELETE] = { run_delete, INST_PLANNED, true },

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "instance/life.h"
 #include "instance/manager.h"
 #include "instance/state.h"
 #include "instance/store.h"
@@ -40,6 +41,8 @@ static int commit_seen(struct inst_manager *m, bool *changed, bool *ours, const 
 	if (next == before)
 		return 0;
 	r = inst_enter(tx, in, next, NULL, err);
+	if (r == 0 && domain == ACT_DOMAIN_CRASHED)
+		r = life_crashed(m, tx, in, err);
 	if (r == 0)
 		r = store_commit(tx, err);
 	if (r < 0)
@@ -47,6 +50,8 @@ static int commit_seen(struct inst_manager *m, bool *changed, bool *ours, const 
 	log_info("instance %s: %s -> %s, its domain changed by itself", name, inst_state_text(before),
 		 inst_state_text(next));
 	*changed = true;
+	if (domain == ACT_DOMAIN_CRASHED)
+		pool_wake(m, POOL_QUEUE); /* it may be started again */
 	return 0;
 }
 

@@ -19,6 +19,10 @@ static const char *const op_kinds[OP_KIND_MAX_] = {
 	[OP_UNQUARANTINE] = "quarantine-release",
 	[OP_IMAGE_ADD] = "image-add",
 	[OP_IMAGE_DELETE] = "image-delete",
+	[OP_START] = "start",
+	[OP_STOP] = "stop",
+	[OP_REBOOT] = "reboot",
+	[OP_RESET] = "reset",
 };
 
 static const char *const op_states[OP_STATE_MAX_] = {
@@ -82,6 +86,7 @@ static int read_op(struct op *ret, struct sqlite3_stmt *q, struct arena *arena, 
 		.created = store_int(q, 6),
 		.finished = store_int(q, 7),
 		.steps = steps ? arena_strdup(arena, store_text(q, 8)) : NULL,
+		.grace = (unsigned)store_int(q, 9),
 	};
 	if (!ret->instance || (detail && !ret->detail) || (steps && !ret->steps))
 		return error_set(err, -ENOMEM, "no memory for rows of the store");
@@ -113,7 +118,7 @@ static int find(struct store_tx *tx, struct op **ret, const char *sql, const str
 	return r;
 }
 
-#define SELECT_OP "SELECT id, kind, instance, state, code, detail, created, finished, steps FROM operation "
+#define SELECT_OP "SELECT id, kind, instance, state, code, detail, created, finished, steps, grace FROM operation "
 
 int op_find(struct store_tx *tx, struct op **ret, uint64_t id, struct arena *arena,
 		 struct error *err)
@@ -172,6 +177,11 @@ int op_acs_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err)
 {
 	return number(tx, ret, "SELECT coalesce(max(id), 0) FROM operation WHERE finished = 0 AND kind IN ('acs-apply', 'acs-restore')",
 		      err);
+}
+
+int op_grace(struct store_tx *tx, uint64_t id, unsigned seconds, struct error *err)
+{
+	return seconds ? store_exec(tx, "UPDATE operation SET grace = ? WHERE id = ?", ARGS(ARG_INT(seconds), ARG_INT(id)), err) : 0;
 }
 
 int op_check_none(struct store_tx *tx, const char *name, struct error *err)

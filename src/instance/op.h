@@ -11,7 +11,7 @@ struct arena;
 struct error;
 struct store_tx;
 
-enum op_kind { OP_CREATE, OP_DELETE, OP_ACS_APPLY, OP_ACS_RESTORE, OP_UNQUARANTINE, OP_IMAGE_ADD, OP_IMAGE_DELETE, OP_KIND_MAX_ };
+enum op_kind { OP_CREATE, OP_DELETE, OP_ACS_APPLY, OP_ACS_RESTORE, OP_UNQUARANTINE, OP_START, OP_STOP, OP_REBOOT, OP_RESET, OP_IMAGE_ADD, OP_IMAGE_DELETE, OP_KIND_MAX_ };
 enum op_state { OP_QUEUED, OP_RUNNING, OP_SUCCEEDED, OP_FAILED, OP_STATE_MAX_ };
 
 const char *op_kind_text(enum op_kind k);
@@ -26,6 +26,7 @@ struct op {
 	enum op_state state;
 	int           code;    /* negative errno of a failed one */
 	const char   *detail;  /* NULL none */
+	unsigned      grace;   /* seconds, of a stop */
 	int64_t       created, finished; /* seconds since 1970; 0 not yet */
 	const char   *steps;   /* JSON, once it is finished; NULL before */
 };
@@ -45,6 +46,7 @@ int op_list(struct store_tx *tx, struct op **ret, size_t *n, const struct op_fil
 	    struct error *err); /* newest first */
 int op_last(struct store_tx *tx, uint64_t *ret, struct error *err); /* the highest id so far */
 int op_acs_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err); /* one that applies or restores ACS; 0: none */
+int op_grace(struct store_tx *tx, uint64_t id, unsigned seconds, struct error *err);
 int op_check_none(struct store_tx *tx, const char *name, struct error *err); /* -EBUSY: one of this name waits or runs */
 int op_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err); /* how many wait or run */
 int op_run(struct store_tx *tx, uint64_t id, struct error *err);

@@ -30,9 +30,9 @@ static int probe(const struct steps *s, struct seen *ret, const struct rows_step
 	bool active = false;
 	int r = set(s, &active, step, ACT_LOOK, err);
 
-	if (r == 0 && active)
+	if (r == 0 && active && step->state == STEP_PENDING)
 		return error_set(err, -ESTALE, "somebody activated it since the plan was made; ask again");
-	ret->so = false;
+	ret->so = active;
 	(void)snprintf(ret->value, sizeof(ret->value), "inactive");
 	return r;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What may follow what. "degraded" is entered and left by keep.c; "stopping" is of the vocabulary, and nothing enters it yet. */
+/* What may follow what. "degraded" is entered and left by keep.c; a start is "provisioning", too. */
 #include "instance/state.h"
 
 #include <assert.h>
@@ -24,11 +24,11 @@ static const char *const names[INST_STATE_MAX_] = {
 
 static const unsigned successors[INST_STATE_MAX_] = {
 	[INST_PLANNED] = TO(INST_PROVISIONING) | TO(INST_FAILED),
-	[INST_PROVISIONING] = TO(INST_RUNNING) | TO(INST_FAILED),
+	[INST_PROVISIONING] = TO(INST_RUNNING) | TO(INST_STOPPED) | TO(INST_FAILED),
 	[INST_RUNNING] = TO(INST_DEGRADED) | TO(INST_STOPPING) | TO(INST_STOPPED) | TO(INST_DELETING) | TO(INST_FAILED),
 	[INST_DEGRADED] = TO(INST_RUNNING) | TO(INST_STOPPING) | TO(INST_STOPPED) | TO(INST_DELETING) | TO(INST_FAILED),
-	[INST_STOPPING] = TO(INST_STOPPED) | TO(INST_FAILED),
-	[INST_STOPPED] = TO(INST_RUNNING) | TO(INST_DELETING) | TO(INST_FAILED),
+	[INST_STOPPING] = TO(INST_STOPPED) | TO(INST_RUNNING) | TO(INST_FAILED),
+	[INST_STOPPED] = TO(INST_PROVISIONING) | TO(INST_RUNNING) | TO(INST_DELETING) | TO(INST_FAILED),
 	[INST_DELETING] = TO(INST_DELETED) | TO(INST_FAILED),
 	[INST_DELETED] = 0,
 	[INST_FAILED] = TO(INST_DELETING),

@@ -120,7 +120,7 @@ static int probe_bind(const struct steps *s, struct seen *ret, const struct rows
 	r = s->act.ops->driver(s->act.self, &now, step->bdf, err);
 	if (r < 0)
 		return r;
-	if (*from && strcmp(from, to) != 0 && strcmp(now.driver, to) == 0)
+	if (step->state == STEP_PENDING && *from && strcmp(from, to) != 0 && strcmp(now.driver, to) == 0)
 		return error_set(err, -ESTALE, "somebody else bound it to %s since the plan was made (it had %s); "
 				 "it may be in use: ask again", to, from);
 	ret->so = strcmp(now.driver, to) == 0 && strcmp(now.override, to) == 0;
@@ -170,11 +170,11 @@ static int probe_domain(const struct steps *s, struct seen *ret, const struct ro
 	r = s->act.ops->domain(s->act.self, &now, step->target, err);
 	if (r < 0)
 		return r;
-	if (now != ACT_DOMAIN_ABSENT)
+	if (now != ACT_DOMAIN_ABSENT && step->state == STEP_PENDING)
 		return error_set(err, -EEXIST, "libvirt has a domain of that name which is not of velad; "
 				 "undefine it or take another name");
-	ret->so = false;
-	(void)snprintf(ret->value, sizeof(ret->value), "absent");
+	ret->so = now == ACT_DOMAIN_RUNNING;
+	(void)snprintf(ret->value, sizeof(ret->value), "absent"); /* before the first start */
 	return 0;
 }
 

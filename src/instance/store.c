@@ -82,7 +82,13 @@ static const char schema_5[] =
 	" size INTEGER NOT NULL, virtual_size INTEGER NOT NULL, mtime INTEGER NOT NULL, sha256 TEXT NOT NULL) STRICT;"
 	"PRAGMA user_version = 5;";
 
-static const char *const schemas[] = { schema_1, schema_2, schema_3, schema_4, schema_5 }; /* [n] makes version n + 1 of version n */
+/* 6: seconds that a stop leaves a guest; when guests crashed. */
+static const char schema_6[] =
+	"ALTER TABLE operation ADD COLUMN grace INTEGER NOT NULL DEFAULT 0;"
+	"CREATE TABLE crash(instance TEXT NOT NULL REFERENCES instance(name) ON DELETE CASCADE, at INTEGER NOT NULL) STRICT;"
+	"PRAGMA user_version = 6;";
+
+static const char *const schemas[] = { schema_1, schema_2, schema_3, schema_4, schema_5, schema_6 }; /* [n] makes version n + 1 of version n */
 
 #define SCHEMA_VERSION ((int)ARRAY_SIZE(schemas))
 

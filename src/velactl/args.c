@@ -116,6 +116,8 @@ static const struct option options[] = {
 	  "why: these devices; FROM TO, by port; ID, a check" },
 	{ "exclusive", 0, NULL, FLAG, CTL_ACS, AT(exclusive), NULL, NULL, "also what needs the host to be one tenant's alone" },
 	{ "grub", 0, NULL, FLAG, CTL_ACS, AT(grub), NULL, NULL, "only a file for /etc/default/grub.d" },
+	{ "force", 0, NULL, FLAG, CTL_STOP, AT(force), NULL, NULL, "at once, as by pulling the plug" },
+	{ "grace", 0, "SEC", TEXT, CTL_STOP, AT(grace), NULL, NULL, "time to shut down by itself (default: of velad.conf)" },
 	{ "dry-run", 0, NULL, FLAG, CTL_DRY, AT(dry_run), NULL, NULL, "only print the writes" },
 	{ "anonymize", 0, NULL, FLAG, CTL_DUMP, AT(anonymize), NULL, NULL,
 	  "replace serials, addresses, GUIDs, host names" },

@@ -29,6 +29,7 @@ enum ctl_group {
 	CTL_ACS = 1 << 20,
 	CTL_DRY = 1 << 21,   /* --dry-run */
 	CTL_IMAGE = 1 << 22,
+	CTL_STOP = 1 << 23,
 };
 
 #define CTL_WORDS_MAX 8
@@ -44,6 +45,8 @@ struct ctl_args {
 	uint64_t    lease;   /* seconds; 0: none */
 	const char *plan;    /* of a lease: its id */
 	uint64_t    bundle;
+	bool        force;
+	const char *grace;   /* seconds; NULL: as velad is configured */
 	struct json_object *request; /* owned; what request flags were given; NULL: none */
 	const char *format, *sha256; /* of an image */
 	uint64_t    seen[2]; /* bit i: option i of the table was given */

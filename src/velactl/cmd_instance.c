@@ -91,6 +91,61 @@ enum ctl_exit ctl_delete(struct ctl *c, char const *const *arg, size_t n)
 	return ctl_accepted(c, op);
 }
 
+static enum ctl_exit order(struct ctl *c, const char *name, const char *what, json_object *body)
+{
+	auto_(json_object_put) json_object *op = NULL;
+	struct error err = ERROR_INIT;
+	char path[128];
+
+	if (instance_path(path, name, &err) < 0)
+		return ctl_fail(c, &err);
+	(void)snprintf(path + strlen(path), sizeof(path) - strlen(path), "/%s", what);
+	if (ctl_remote(&op, c, "POST", path, body, &err) < 0)
+		return ctl_fail(c, &err);
+	return ctl_accepted(c, op);
+}
+
+enum ctl_exit ctl_start(struct ctl *c, char const *const *arg, size_t n)
+{
+	(void)n;
+	return order(c, arg[0], "start", NULL);
+}
+
+enum ctl_exit ctl_reboot(struct ctl *c, char const *const *arg, size_t n)
+{
+	(void)n;
+	return order(c, arg[0], "reboot", NULL);
+}
+
+enum ctl_exit ctl_reset(struct ctl *c, char const *const *arg, size_t n)
+{
+	(void)n;
+	return order(c, arg[0], "reset", NULL);
+}
+
+enum ctl_exit ctl_stop(struct ctl *c, char const *const *arg, size_t n)
+{
+	auto_(json_object_put) json_object *body = NULL;
+	struct json_out o = json_out_new();
+	struct error err = ERROR_INIT;
+	uint64_t grace = 0;
+	int r = 0;
+
+	(void)n;
+	if (c->args.grace && c->args.force)
+		r = error_set(&err, -EINVAL, "--grace and --force together; say one of them");
+	else if (c->args.grace && parse_uint(&grace, c->args.grace, 10, 3600) < 0)
+		r = error_set(&err, -EINVAL, "--grace takes 0 to 3600 seconds, not \"%.40s\"", c->args.grace);
+	if (c->args.grace)
+		json_add_uint(&o, "timeout", grace);
+	if (c->args.force)
+		json_add_bool(&o, "force", true);
+	body = json_finish(&o);
+	if (r == 0 && !body)
+		r = error_set(&err, -ENOMEM, "no memory for the request");
+	return r < 0 ? ctl_fail(c, &err) : order(c, arg[0], "stop", body);
+}
+
 /* ---- list --------------------------------------------------------------------------------------- */
 
 /* The NUMA nodes of the guest's cells: "0,1". */

@@ -155,7 +155,7 @@ static const char *outcome(json_object *op)
 		const char *kind, *is;
 	} words[] = {
 		{ "create", "is running" }, { "delete", "is deleted" },	  { "start", "is running" },
-		{ "stop", "is stopped" },   { "reboot", "was rebooted" },
+		{ "stop", "is stopped" },   { "reboot", "was rebooted" }, { "reset", "was reset" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)

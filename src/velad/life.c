@@ -15,6 +15,65 @@
 
 #define REASON_MAX 200
 
+/* ---- instances ------------------------------------------------------------------------------------------ */
+
+static int order(struct manager *m, const struct api_request *req, struct api_response *res, enum inst_order what, unsigned grace,
+		 struct error *err)
+{
+	uint64_t op = 0;
+	int r = inst_order(m->instances, &op, req->param, what, grace, err);
+
+	return r < 0 ? r : methods_operation(m, res, op, err);
+}
+
+int life_start(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	return order(self, req, res, INST_START, 0, err);
+}
+
+struct stop_body {
+	uint64_t timeout;
+	bool     force;
+};
+
+static int read_stop(struct stop_body *ret, const struct api_request *req, struct error *err)
+{
+	static const struct json_field fields[] = {
+		{ .key = "timeout", .kind = JSON_UINT, .offset = offsetof(struct stop_body, timeout), .min = 0, .max = 3600 },
+		{ .key = "force", .kind = JSON_BOOL, .offset = offsetof(struct stop_body, force) },
+		{ 0 },
+	};
+	auto_(json_object_put) json_object *doc = NULL;
+	struct arena arena = { 0 };
+	int r = req->body_len ? json_parse(&doc, req->body, req->body_len, JSON_BYTES_MAX, err) : 0;
+
+	if (r == 0 && req->body_len)
+		r = json_read(ret, fields, doc, "request", &arena, err);
+	arena_done(&arena);
+	return r;
+}
+
+int life_stop(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+	struct stop_body body = { .timeout = m->conf.stop_seconds };
+	int r = read_stop(&body, req, err);
+
+	return r < 0 ? r : order(m, req, res, INST_STOP, body.force ? 0 : (unsigned)body.timeout, err);
+}
+
+int life_reboot(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	return order(self, req, res, INST_REBOOT, 0, err);
+}
+
+int life_reset(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	return order(self, req, res, INST_RESET, 0, err);
+}
+
+/* ---- quarantine ----------------------------------------------------------------------------------------- */
+
 static int read_bdf(struct bdf *ret, const char *text, struct error *err)
 {
 	if (!bdf_parse(ret, text))

@@ -4,6 +4,10 @@
 
 #include "api/method.h"
 
+int life_start(void *self, const struct api_request *req, struct api_response *res, struct error *err);
+int life_stop(void *self, const struct api_request *req, struct api_response *res, struct error *err);
+int life_reboot(void *self, const struct api_request *req, struct api_response *res, struct error *err);
+int life_reset(void *self, const struct api_request *req, struct api_response *res, struct error *err);
 int life_get_quarantine(void *self, const struct api_request *req, struct api_response *res, struct error *err);
 int life_post_quarantine(void *self, const struct api_request *req, struct api_response *res, struct error *err);
 int life_delete_quarantine(void *self, const struct api_request *req, struct api_response *res, struct error *err);

@@ -84,6 +84,8 @@ struct fake {
 	unsigned           calls, violations;
 	uint32_t           vf_lacks, vf_refuses, vf_ignores; /* settings of VFs: the driver has none, says no, does nothing */
 	bool               no_interface; /* PFs have none, so that nothing can be set of VFs */
+	bool               deaf;
+	unsigned           reboots;
 	bool               lose_after_read; /* the next port whose ACS control is read loses Direct Translated P2P then */
 	enum fake_fault    fault;
 	enum fake_when     when;
@@ -701,10 +703,10 @@ static inline void fake_ats(struct fake *f, const char *xml, bool on)
 static inline int fake_domain_start(void *self, const char *name, const char *xml, struct error *err)
 {
 	struct fake *f = fake_enter(self, "domain_start");
-	struct fake_domain *d = fake_domain_find(f, "");
+	struct fake_domain *there = fake_domain_find(f, name), *d = there ? there : fake_domain_find(f, "");
 	int r = fake_point(f, FAKE_BEFORE, err);
 
-	assert(d && !fake_domain_find(f, name));
+	assert(d && (!there || there->state != ACT_DOMAIN_RUNNING)); /* who starts one looks first */
 	if (r == 0) {
 		(void)snprintf(d->name, sizeof(d->name), "%s", name);
 		(void)snprintf(d->xml, sizeof(d->xml), "%s", xml);
@@ -718,6 +720,28 @@ static inline int fake_domain_start(void *self, const char *name, const char *xm
 		fake_ats(f, xml, !f->no_ats);
 		r = fake_point(f, FAKE_AFTER, err);
 	}
+	return fake_leave(f, r);
+}
+
+/* With `deaf` the guest does not hear of ACPI. */
+static inline int fake_domain_order(void *self, const char *name, enum act_order order, struct error *err)
+{
+	static const char *const calls[ACT_ORDER_MAX_] = { "domain_shutdown", "domain_off", "domain_reboot", "domain_reset" };
+	struct fake *f = fake_enter(self, calls[order]);
+	struct fake_domain *d = fake_domain_find(f, name);
+	int r = fake_point(f, FAKE_BEFORE, err);
+
+	if (r == 0 && !d)
+		r = error_set(err, -ENOENT, "there is no such domain");
+	if (r == 0 && d->state != ACT_DOMAIN_RUNNING && order >= ACT_ORDER_REBOOT)
+		r = error_set(err, -EREMOTEIO, "the domain is not running");
+	if (r == 0 && (order == ACT_ORDER_OFF || (order == ACT_ORDER_SHUTDOWN && !f->deaf))) {
+		d->state = ACT_DOMAIN_SHUTOFF;
+		fake_ats(f, d->xml, false);
+	}
+	f->reboots += r == 0 && order >= ACT_ORDER_REBOOT;
+	if (r == 0)
+		r = fake_point(f, f->when == FAKE_AFTER ? FAKE_AFTER : FAKE_HALF, err);
 	return fake_leave(f, r);
 }
 
@@ -759,6 +783,7 @@ static inline struct act fake_act(struct fake *f)
 		.partition = fake_partition,
 		.domain = fake_domain,
 		.domain_start = fake_domain_start,
+		.domain_order = fake_domain_order,
 		.domain_stop = fake_domain_stop,
 		.file = fake_file,
 		.file_drop = fake_file_drop,

@@ -20,6 +20,7 @@ struct fx {
 	char                 dir[64], store[80];
 	unsigned             keep_ms, keep_seconds; /* as in inst_env */
 	struct inst_release  release;
+	struct inst_crash    crash;
 	struct host_root    *root;
 	atomic_uint          changed; /* calls of inst_env.changed */
 };
@@ -157,7 +158,7 @@ static inline void fx_changed(void *self)
 static inline void fx_open(struct fx *fx)
 {
 	struct inst_env env = { .store = fx->store, .act = fake_act(fx->machine), .changed = fx_changed, .self = fx,
-				.root = fx->root, .release = fx->release, .keep_ms = fx->keep_ms, .keep_seconds = fx->keep_seconds };
+				.root = fx->root, .release = fx->release, .crash = fx->crash, .keep_ms = fx->keep_ms, .keep_seconds = fx->keep_seconds };
 	struct error err = ERROR_INIT;
 
 	assert_null(fx->m);
@@ -227,6 +228,16 @@ static inline uint64_t fx_delete(struct fx *fx, const char *name)
 	uint64_t op = 0;
 
 	if (inst_delete(fx->m, &op, name, &err) < 0)
+		fail_msg("%s", err.text);
+	return op;
+}
+
+static inline uint64_t fx_order(struct fx *fx, const char *name, enum inst_order order, unsigned grace)
+{
+	struct error err = ERROR_INIT;
+	uint64_t op = 0;
+
+	if (inst_order(fx->m, &op, name, order, grace, &err) < 0)
 		fail_msg("%s", err.text);
 	return op;
 }

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Start, stop, reboot and reset: what an instance keeps, what a host's reboot takes, faults and kills at every call. */
+#include "instance/fixture.h"
+
+#define GPU "0000:19:00.0"
+
+static struct fake_fn *fn(struct fx *fx, const char *bdf)
+{
+	return fake_find(fx->machine, test_bdf(bdf));
+}
+
+struct lived {
+	struct fx fx;
+	char     *before, *running; /* the machine */
+};
+
+static void lived_new(struct lived *l)
+{
+	fx_new(&l->fx);
+	l->before = fake_text(l->fx.machine);
+	fx_open(&l->fx);
+	fx_create_done(&l->fx, &fx_a);
+	l->running = fake_text(l->fx.machine);
+}
+
+static void lived_done(struct lived *l)
+{
+	free(l->before);
+	free(l->running);
+	fx_done(&l->fx);
+}
+
+static void expect_deleted(struct lived *l)
+{
+	assert_true(fx_wait(&l->fx, fx_delete(&l->fx, "a")));
+	fx_expect_state(&l->fx, "a", "");
+	assert_int_equal(fx_taken(&l->fx), 0);
+	fx_expect_machine(&l->fx, l->before);
+	fx_expect_clean(&l->fx);
+}
+
+static void stop_and_start(void **state)
+{
+	struct lived l;
+
+	(void)state;
+	lived_new(&l);
+	for (int i = 0; i < 3; i++) {
+		l.fx.machine->deaf = i == 1;
+		assert_true(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_STOP, i == 2 ? 0 : 1)));
+		fx_expect_state(&l.fx, "a", "stopped");
+		assert_int_equal(fx_taken(&l.fx), 4); /* it keeps what it has */
+		assert_int_equal(fn(&l.fx, GPU)->resets, 0);
+		assert_string_equal(fn(&l.fx, GPU)->d.driver, "vfio-pci");
+		assert_true(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_START, 0)));
+		fx_expect_state(&l.fx, "a", "running");
+		fx_expect_machine(&l.fx, l.running);
+	}
+	assert_true(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_REBOOT, 0)));
+	assert_true(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_RESET, 0)));
+	assert_int_equal(l.fx.machine->reboots, 2);
+	fx_expect_state(&l.fx, "a", "running");
+	expect_deleted(&l);
+	lived_done(&l);
+}
+
+static void refuse(struct fx *fx, enum inst_order order, const char *state, const char *text)
+{
+	struct error err = ERROR_INIT;
+	uint64_t op = 0;
+
+	assert_int_equal(inst_order(fx->m, &op, "a", order, 0, &err), -EBUSY);
+	if (!strstr(err.text, state) || !strstr(err.text, text))
+		fail_msg("\"%s\" lacks \"%s\" or \"%s\"", err.text, state, text);
+}
+
+static void wrong_states(void **state)
+{
+	struct error err = ERROR_INIT;
+	uint64_t op = 0, stop;
+	struct lived l;
+
+	(void)state;
+	lived_new(&l);
+	assert_int_equal(inst_order(l.fx.m, &op, "b", INST_START, 0, &err), -ENOENT);
+	refuse(&l.fx, INST_START, "is running", "once it is stopped");
+	fake_pause(l.fx.machine, "domain_off");
+	stop = fx_order(&l.fx, "a", INST_STOP, 0);
+	fx_await_call(&l.fx, "domain_off");
+	fx_expect_state(&l.fx, "a", "stopping");
+	refuse(&l.fx, INST_START, "(stop) runs on a", "wait for its end");
+	fake_pause(l.fx.machine, "");
+	assert_true(fx_wait(&l.fx, stop));
+	refuse(&l.fx, INST_STOP, "is stopped", "only one that runs can be stopped");
+	refuse(&l.fx, INST_REBOOT, "is stopped", "rebooted");
+	refuse(&l.fx, INST_RESET, "is stopped", "reset");
+	expect_deleted(&l);
+	lived_done(&l);
+}
+
+/* VFs are gone, drivers are back, and registers are as the firmware left them. */
+static void host_reboots(struct fx *fx)
+{
+	for (size_t i = 0; i < fx->machine->nfns; i++) {
+		struct fake_fn *f = &fx->machine->fn[i];
+
+		f->there = f->pf < 0;
+		f->dirty = false;
+		f->d = (struct act_driver){ 0 };
+		f->w.now[ACT_DEVCTL] = 0x2820;
+		f->w.power = (struct act_power){ "on", 1 };
+	}
+	(void)snprintf(fn(fx, GPU)->d.driver, ACT_DRIVER_MAX, "nvidia");
+	(void)snprintf(fn(fx, "0000:19:00.1")->d.driver, ACT_DRIVER_MAX, "snd_hda_intel");
+	(void)snprintf(fn(fx, "0000:1a:00.0")->d.driver, ACT_DRIVER_MAX, "mlx5_core");
+	(void)snprintf(fn(fx, "0000:3c:00.0")->d.driver, ACT_DRIVER_MAX, "mlx5_core");
+	(void)snprintf(fn(fx, "0000:3b:00.0")->d.override, ACT_DRIVER_MAX, "nothing/at all");
+	fake_port_is(fx->machine, 0, 0x1d);
+	fake_port_is(fx->machine, 1, 0x1f);
+	fake_domain_is(fx->machine, "a", ACT_DOMAIN_SHUTOFF);
+}
+
+static void after_a_reboot(void **state)
+{
+	struct lived l;
+
+	(void)state;
+	lived_new(&l);
+	fx_close(&l.fx);
+	host_reboots(&l.fx);
+	fx_open(&l.fx);
+	fx_await_state(&l.fx, "a", "stopped");
+	assert_int_equal(fx_taken(&l.fx), 4);
+	assert_true(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_START, 0)));
+	fx_expect_machine(&l.fx, l.running);
+	assert_true(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_STOP, 0)));
+	host_reboots(&l.fx);
+	expect_deleted(&l); /* also without a start in between */
+	lived_done(&l);
+}
+
+/* Somebody changed the card while the guest stood still. */
+static void another_card(void **state)
+{
+	struct error err = ERROR_INIT;
+	json_object *o = NULL;
+	struct lived l;
+
+	(void)state;
+	lived_new(&l);
+	assert_true(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_STOP, 0)));
+	(void)snprintf(fn(&l.fx, GPU)->serial, ACT_SERIAL_MAX, "1234");
+	assert_false(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_START, 0)));
+	fx_expect_state(&l.fx, "a", "stopped");
+	assert_int_equal(inst_json(l.fx.m, &o, "a", &err), 0);
+	assert_non_null(strstr(fx_string(o, "error"), "step lend " GPU ": it is another device now"));
+	json_object_put(o);
+	(void)snprintf(fn(&l.fx, GPU)->serial, ACT_SERIAL_MAX, "48b02d0000000001");
+	assert_true(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_START, 0)));
+	expect_deleted(&l);
+	lived_done(&l);
+}
+
+static void crashes(void **state)
+{
+	struct error err = ERROR_INIT;
+	json_object *o = NULL;
+	struct lived l;
+
+	(void)state;
+	lived_new(&l);
+	fake_domain_is(l.fx.machine, "a", ACT_DOMAIN_CRASHED);
+	inst_domain_changed(l.fx.m, "a", ACT_DOMAIN_CRASHED);
+	fx_expect_state(&l.fx, "a", "stopped");
+	assert_int_equal(inst_json(l.fx.m, &o, "a", &err), 0);
+	assert_non_null(strstr(fx_string(o, "error"), "the guest crashed; see"));
+	json_object_put(o);
+	fx_close(&l.fx);
+	l.fx.crash = (struct inst_crash){ true, 2, 1000 };
+	fx_open(&l.fx);
+	assert_true(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_START, 0)));
+	fake_domain_is(l.fx.machine, "a", ACT_DOMAIN_CRASHED); /* the second time */
+	inst_domain_changed(l.fx.m, "a", ACT_DOMAIN_CRASHED);
+	fx_await_state(&l.fx, "a", "running");
+	fx_expect_machine(&l.fx, l.running);
+	fake_domain_is(l.fx.machine, "a", ACT_DOMAIN_CRASHED); /* and the third: enough */
+	inst_domain_changed(l.fx.m, "a", ACT_DOMAIN_CRASHED);
+	fx_expect_state(&l.fx, "a", "stopped");
+	o = NULL;
+	assert_int_equal(inst_json(l.fx.m, &o, "a", &err), 0);
+	assert_non_null(strstr(fx_string(o, "error"), "crashed 3 times within 1000 s and is left stopped"));
+	json_object_put(o);
+	assert_true(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_START, 0))); /* an operator may */
+	fake_domain_is(l.fx.machine, "a", ACT_DOMAIN_SHUTOFF); /* it powers itself off: that is no crash */
+	inst_domain_changed(l.fx.m, "a", ACT_DOMAIN_SHUTOFF);
+	fx_expect_state(&l.fx, "a", "stopped");
+	expect_deleted(&l);
+	lived_done(&l);
+}
+
+/* ---- faults --------------------------------------------------------------------------------------------- */
+
+/* One order with a fault at call k; false once k is beyond its calls. Whatever happened, it can be stopped, started and
+ * deleted afterwards. */
+static bool fails_at(enum inst_order what, enum fake_when when, unsigned k)
+{
+	const char *expect = what == INST_START ? "stopped" : "running";
+	struct lived l;
+	char buf[32];
+	bool failed;
+
+	lived_new(&l);
+	if (what == INST_START)
+		assert_true(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_STOP, 0)));
+	fx_reopen(&l.fx);
+	fake_arm(l.fx.machine, FAKE_FAIL, when, k, false);
+	failed = !fx_wait(&l.fx, fx_order(&l.fx, "a", what, 1));
+	if (failed)
+		assert_true(fake_fired(l.fx.machine));
+	fake_disarm(l.fx.machine);
+	fx_close(&l.fx);
+	fx_open(&l.fx);
+	(void)fx_state(&l.fx, buf, "a");
+	assert_true(!failed || strcmp(buf, expect) == 0 || strcmp(buf, "stopped") == 0 || strcmp(buf, "running") == 0);
+	assert_int_equal(fx_taken(&l.fx), 4);
+	fx_await_call(&l.fx, "domain");
+	(void)fx_state(&l.fx, buf, "a");
+	if (strcmp(buf, "stopped") != 0)
+		assert_true(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_STOP, 0)));
+	assert_true(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_START, 0)));
+	fx_expect_machine(&l.fx, l.running);
+	expect_deleted(&l);
+	lived_done(&l);
+	return failed;
+}
+
+static void start_fails(void **state)
+{
+	(void)state;
+	for (int when = 0; when < FAKE_WHEN_MAX_; when++) {
+		unsigned k = 1;
+
+		while (fails_at(INST_START, (enum fake_when)when, k))
+			k++;
+		assert_in_range(k, 12, 60);
+	}
+}
+
+static void stop_fails(void **state)
+{
+	(void)state;
+	for (unsigned k = 1; k < 6; k++) /* a shutdown that is refused is forced: not each fault is a failure */
+		(void)fails_at(INST_STOP, FAKE_BEFORE, k);
+	assert_true(fails_at(INST_STOP, FAKE_BEFORE, 1));
+}
+
+/* ---- kills ---------------------------------------------------------------------------------------------- */
+
+static void child(struct fx *fx, enum inst_order what, enum fake_when when, unsigned k)
+{
+	uint64_t op;
+
+	fx_open(fx);
+	fx_await_call(fx, "domain"); /* the look at the start */
+	fake_arm(fx->machine, FAKE_CRASHES, when, k, false);
+	op = fx_order(fx, "a", what, 0);
+	(void)fx_wait(fx, op);
+	fx_close(fx);
+	_exit(0);
+}
+
+static bool killed_at(enum inst_order what, enum fake_when when, unsigned k)
+{
+	struct lived l;
+	int status;
+	pid_t pid;
+
+	lived_new(&l);
+	if (what == INST_START)
+		assert_true(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_STOP, 0)));
+	fx_close(&l.fx);
+	fake_forget_last(l.fx.machine);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		child(&l.fx, what, when, k);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	fake_reset_lock(l.fx.machine);
+	fake_disarm(l.fx.machine);
+	fx_open(&l.fx);
+	fx_await_state(&l.fx, "a", what == INST_START ? "running" : "stopped"); /* what was begun is brought to its end */
+	if (what == INST_START)
+		fx_expect_machine(&l.fx, l.running);
+	for (uint64_t id = 1; id <= 3; id++) {
+		json_object *o = NULL;
+		struct error err = ERROR_INIT;
+
+		if (inst_op_json(l.fx.m, &o, id, &err) == 0)
+			(void)fx_wait(&l.fx, id);
+		json_object_put(o);
+	}
+	expect_deleted(&l);
+	lived_done(&l);
+	return WEXITSTATUS(status) == FAKE_CRASH;
+}
+
+static void kills(void **state)
+{
+	(void)state;
+	for (int what = INST_START; what <= INST_STOP; what++)
+		for (int when = 0; when < FAKE_WHEN_MAX_; when++) {
+			unsigned k = 1;
+
+			while (killed_at((enum inst_order)what, (enum fake_when)when, k))
+				k++;
+			assert_in_range(k, what == INST_START ? 12 : 2, 60);
+		}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(stop_and_start), cmocka_unit_test(wrong_states), cmocka_unit_test(after_a_reboot),
+		cmocka_unit_test(another_card),	  cmocka_unit_test(crashes),	  cmocka_unit_test(start_fails),
+		cmocka_unit_test(stop_fails),	  cmocka_unit_test(kills),
+	};
+
+	log_init(getenv("VELAD_TEST_LOG") ? LOG_LEVEL_DEBUG : (enum log_level)0); /* failures are what is tested here */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
