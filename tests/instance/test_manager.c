@@ -476,7 +476,7 @@ static void instance_json(void **state)
 	assert_int_equal(json_object_get_int(member(o, "operation")), 2);
 	assert_string_equal(fx_string(member(o, "request"), "name"), "a");
 	assert_int_equal(json_object_array_length(member(member(o, "bundle"), "vfs")), 2);
-	assert_int_equal(json_object_array_length(member(o, "steps")), 21);
+	assert_int_equal(json_object_array_length(member(o, "steps")), 23);
 	assert_int_equal(json_object_array_length(member(o, "notes")), 0);
 	assert_int_equal(json_object_array_length(member(o, "findings")), 0);
 	assert_int_equal(json_object_object_length(o), 13);
