@@ -161,6 +161,7 @@ int inst_generation_next(struct inst_manager *m, uint64_t *ret, struct error *er
 int inst_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err);
 /* The same as text, which lives until the next call. For the thread of the API only. */
 int inst_text(struct inst_manager *m, const char **ret, const char *name, struct error *err);
+int inst_list_text(struct inst_manager *m, const char **ret, struct error *err);
 /* {"name", "xml"}: NCCL's topology file for the guest. -ENOENT: there is none without GPUs, or no such instance. */
 int inst_nccl_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err);
 int inst_list_json(struct inst_manager *m, struct json_object **ret, struct error *err);

@@ -21,6 +21,7 @@ void texts_done(struct texts *t)
 {
 	drop_all(t);
 	free(t->at);
+	free(t->list.text);
 	*t = (struct texts){ 0 };
 }
 
@@ -55,7 +56,7 @@ static int make(struct inst_manager *m, struct text *e, uint64_t commits, uint64
 	json_object *o = NULL;
 	const char *text;
 	char *copy;
-	int r = inst_json(m, &o, e->name, err);
+	int r = e == &m->texts.list ? inst_list_json(m, &o, err) : inst_json(m, &o, e->name, err);
 
 	if (r < 0)
 		return r;
@@ -65,12 +66,29 @@ static int make(struct inst_manager *m, struct text *e, uint64_t commits, uint64
 	if (!copy)
 		return error_set(err, -ENOMEM, "no memory for an answer");
 	free(e->text);
-	m->texts.bytes -= e->len;
+	if (e != &m->texts.list)
+		m->texts.bytes += strlen(copy) - e->len;
 	e->text = copy;
 	e->len = strlen(copy);
 	e->commits = commits;
 	e->looks = looks;
-	m->texts.bytes += e->len;
+	return 0;
+}
+
+static bool is_new(const struct text *e, uint64_t commits, uint64_t looks)
+{
+	return e->text && e->commits == commits && e->looks == looks;
+}
+
+int inst_list_text(struct inst_manager *m, const char **ret, struct error *err)
+{
+	uint64_t commits = store_commits(m->store), looks = m->keep.looks;
+	struct text *list = &m->texts.list;
+	int r = is_new(list, commits, looks) ? 0 : make(m, list, commits, looks, err);
+
+	if (r < 0)
+		return r;
+	*ret = list->text;
 	return 0;
 }
 
@@ -89,7 +107,7 @@ int inst_text(struct inst_manager *m, const char **ret, const char *name, struct
 		e = add(&m->texts, name);
 	if (!e)
 		return error_set(err, -ENOMEM, "no memory for an answer");
-	if (!e->text || e->commits != commits || e->looks != looks)
+	if (!is_new(e, commits, looks))
 		r = make(m, e, commits, looks, err);
 	if (r < 0) { /* there is none, or none any more */
 		m->texts.bytes -= e->len;

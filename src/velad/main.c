@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <malloc.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -208,6 +209,7 @@ int main(int argc, char **argv)
 	/* one heap: what threads of their own would have costs memory, and system calls to grow and shrink */
 	(void)mallopt(M_ARENA_MAX, 1);
 	log_init(LOG_LEVEL_INFO);
+	(void)mallopt(M_ARENA_MAX, 2); /* threads that work now and then would each keep a heap of their own */
 	r = parse_options(&o, argc, argv);
 	if (r != 0)
 		return r < 0 ? EXIT_USAGE : EXIT_SUCCESS;

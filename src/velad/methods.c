@@ -287,7 +287,7 @@ static int get_instances(void *self, const struct api_request *req, struct api_r
 	struct manager *m = self;
 
 	(void)req;
-	return inst_list_json(m->instances, &res->body, err);
+	return inst_list_text(m->instances, &res->text, err);
 }
 
 static int get_instance(void *self, const struct api_request *req, struct api_response *res, struct error *err)

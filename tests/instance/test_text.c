@@ -26,6 +26,18 @@ static void expect(struct fx *fx, const char *name, const char *state)
 	json_object_put(o);
 }
 
+static void expect_list(struct fx *fx)
+{
+	struct error err = ERROR_INIT;
+	json_object *o = NULL;
+	const char *text = NULL;
+
+	assert_int_equal(inst_list_text(fx->m, &text, &err), 0);
+	assert_int_equal(inst_list_json(fx->m, &o, &err), 0);
+	assert_string_equal(text, json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_object_put(o);
+}
+
 static void it_follows_what_changes(void **state)
 {
 	const char *first = NULL, *again = NULL;
@@ -39,6 +51,7 @@ static void it_follows_what_changes(void **state)
 	fake_pause(fx.machine, "domain_start");
 	fx_open(&fx);
 	expect(&fx, "a", "");
+	expect_list(&fx);
 	op = fx_create(&fx, &fx_a);
 	fx_await_call(&fx, "domain_start");
 	expect(&fx, "a", "provisioning");
@@ -48,6 +61,7 @@ static void it_follows_what_changes(void **state)
 	fx_create_done(&fx, &fx_b);
 	expect(&fx, "b", "running");
 	expect(&fx, "a", "running");
+	expect_list(&fx);
 	for (int i = 0; i < 1000 && !kept; i++) { /* as soon as nothing else is committed meanwhile */
 		uint64_t commits = store_commits(fx.m->store);
 
@@ -63,6 +77,7 @@ static void it_follows_what_changes(void **state)
 	assert_true(fx_wait(&fx, fx_delete(&fx, "a")));
 	expect(&fx, "a", "");
 	expect(&fx, "b", "running");
+	expect_list(&fx);
 	fx_done(&fx);
 }
 
