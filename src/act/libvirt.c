@@ -499,10 +499,14 @@ static void *watch_thread(void *self)
 
 	while (!v->stop) {
 		struct error ignored = ERROR_INIT; /* whoever calls us next gets it, too */
+		int r;
 
 		(void)pthread_mutex_lock(&v->lock);
-		(void)connect_locked(v, &ignored);
+		r = connect_locked(v, &ignored);
 		(void)pthread_mutex_unlock(&v->lock);
+		virEventUpdateTimeout(v->timer, r == 0 ? -1 : TICK_MS); /* a connection wakes the loop when it ends */
+		if (v->stop) /* before that: its timer of 0 may be what was just switched off */
+			break;
 		if (virEventRunDefaultImpl() < 0)
 			(void)nanosleep(&nap, NULL);
 	}

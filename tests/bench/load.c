@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* load — how often a second, and how long each time:
+ *   load CLIENTS SECONDS velad SOCKET METHOD:PATH... | libvirt URI version|dump NAME | hostile SOCKET PATH
+ * Each client is a thread with a connection of its own, and asks as soon as it has its answer. Prints
+ * "CALLS CALLS_PER_SECOND P50_US P99_US P999_US FAILED". hostile: connections that are silent, slow, send without end, or do
+ * not read their answers of PATH; prints nothing. For tests/bench/api. */
+#include <libvirt/libvirt.h>
+#include <libvirt/virterror.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SAMPLES_MAX 4000000
+#define CLIENTS_MAX 64
+
+struct client {
+	pthread_t     thread;
+	unsigned      number;
+	uint32_t     *us;
+	size_t        n, failed;
+	int           fd;
+	virConnectPtr conn;
+	virDomainPtr  domain;
+};
+
+static char **target;
+static int ntargets;
+static atomic_bool go, over;
+static atomic_uint ended; /* clients with as many samples as there is room for */
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static int connect_to(const char *path)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path);
+	return connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0 ? fd : -1;
+}
+
+/* One request, one answer with a Content-Length. */
+static bool ask(struct client *c, const char *what)
+{
+	static __thread char buf[1 << 20];
+	const char *path = strchr(what, ':') + 1, *body, *length;
+	size_t have = 0, want = 0;
+	int n = snprintf(buf, sizeof(buf), "%.*s %s HTTP/1.1\r\nHost: v\r\n\r\n", (int)(path - what - 1), what, path);
+
+	if (send(c->fd, buf, (size_t)n, MSG_NOSIGNAL) != n)
+		return false;
+	do {
+		ssize_t got = recv(c->fd, buf + have, sizeof(buf) - 1 - have, 0);
+
+		if (got <= 0)
+			return false;
+		have += (size_t)got;
+		buf[have] = '\0';
+		body = strstr(buf, "\r\n\r\n");
+		length = body ? strcasestr(buf, "Content-Length:") : NULL;
+		want = length ? (size_t)(body + 4 - buf) + strtoul(length + 15, NULL, 10) : 0;
+	} while (!want || have < want);
+	return strncmp(buf, "HTTP/1.1 20", 11) == 0;
+}
+
+static bool call_libvirt(struct client *c)
+{
+	unsigned long version;
+	char *text;
+
+	if (!c->domain)
+		return virConnectGetLibVersion(c->conn, &version) == 0;
+	text = virDomainGetXMLDesc(c->domain, 0);
+	free(text);
+	return text;
+}
+
+static void hostile(const char *path, const char *big, unsigned n, double seconds)
+{
+	int fd[CLIENTS_MAX];
+	char junk[4096], get[128];
+	uint64_t end = now_ns() + (uint64_t)(seconds * 1e9);
+
+	memset(junk, 'a', sizeof(junk));
+	(void)snprintf(get, sizeof(get), "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", big);
+	for (unsigned i = 0; i < n; i++) {
+		fd[i] = connect_to(path);
+		if (i % 4 == 2)
+			(void)send(fd[i], "POST /v1/plans HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4000000\r\n", 76, MSG_NOSIGNAL);
+	}
+	for (unsigned round = 0; now_ns() < end; round++, usleep(10000))
+		for (unsigned i = 0; i < n; i++) {
+			if (i % 4 == 1 && round % 100 == 0) /* a byte a second */
+				(void)send(fd[i], "G", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+			if (i % 4 == 2)
+				(void)send(fd[i], junk, sizeof(junk), MSG_NOSIGNAL | MSG_DONTWAIT);
+			if (i % 4 == 3)
+				(void)send(fd[i], get, strlen(get), MSG_NOSIGNAL | MSG_DONTWAIT);
+		}
+}
+
+static void *run(void *arg)
+{
+	struct client *c = arg;
+
+	while (!go)
+		usleep(1000);
+	for (size_t i = 0; !over && c->n < SAMPLES_MAX / CLIENTS_MAX; i++) {
+		uint64_t from = now_ns();
+
+		c->failed += !(c->conn ? call_libvirt(c) : ask(c, target[1 + (int)(i % (size_t)(ntargets - 1))]));
+		c->us[c->n++] = (uint32_t)((now_ns() - from) / 1000);
+	}
+	ended++;
+	return NULL;
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void quiet(void *self, virErrorPtr e)
+{
+	(void)self, (void)e;
+}
+
+int main(int argc, char **argv)
+{
+	static struct client client[CLIENTS_MAX];
+	unsigned n = argc > 5 ? (unsigned)atoi(argv[1]) : 0;
+	uint32_t *all = malloc(SAMPLES_MAX * sizeof(*all));
+	size_t total = 0, failed = 0;
+	uint64_t from, took;
+
+	if (n < 1 || n > CLIENTS_MAX || !all)
+		return 2;
+	target = argv + 4;
+	ntargets = argc - 4;
+	if (strcmp(argv[3], "hostile") == 0) {
+		hostile(target[0], target[1], n, atof(argv[2]));
+		return 0;
+	}
+	virSetErrorFunc(NULL, quiet);
+	for (unsigned i = 0; i < n; i++) {
+		bool libvirt = strcmp(argv[3], "libvirt") == 0;
+
+		client[i] = (struct client){ .number = i, .us = malloc(SAMPLES_MAX / CLIENTS_MAX * sizeof(uint32_t)) };
+		client[i].fd = libvirt ? -1 : connect_to(target[0]);
+		client[i].conn = libvirt ? virConnectOpen(target[0]) : NULL;
+		if (client[i].fd < 0 && !client[i].conn) {
+			fprintf(stderr, "cannot connect to %s\n", target[0]);
+			return 1;
+		}
+		if (libvirt && strcmp(target[1], "dump") == 0)
+			client[i].domain = virDomainLookupByName(client[i].conn, target[2]);
+		(void)pthread_create(&client[i].thread, NULL, run, &client[i]);
+	}
+	from = now_ns();
+	go = true;
+	for (uint64_t end = from + (uint64_t)(atof(argv[2]) * 1e9); now_ns() < end && ended < n; usleep(1000))
+		;
+	over = true;
+	for (unsigned i = 0; i < n; i++)
+		(void)pthread_join(client[i].thread, NULL);
+	took = now_ns() - from;
+	for (unsigned i = 0; i < n; i++) {
+		memcpy(all + total, client[i].us, client[i].n * sizeof(*all));
+		total += client[i].n;
+		failed += client[i].failed;
+	}
+	qsort(all, total, sizeof(*all), compare);
+	printf("%zu %.0f %u %u %u %zu\n", total, (double)total * 1e9 / (double)took, all[total / 2], all[total * 99 / 100], all[total * 999 / 1000], failed);
+	return failed != 0;
+}
