@@ -169,6 +169,14 @@ int inst_quarantine_json(struct inst_manager *m, struct json_object **ret, struc
 int inst_op_json(struct inst_manager *m, struct json_object **ret, uint64_t op, struct error *err);
 int inst_op_ended(struct inst_manager *m, bool *ret, uint64_t op, struct error *err); /* -ENOENT */
 
+struct inst_count {
+	const char *kind, *state; /* kind "" of instances */
+	uint64_t    n;
+};
+/* Instances by state, operations by kind and state; in the arena. */
+int inst_counts(struct inst_manager *m, struct inst_count **instance, size_t *instances, struct inst_count **op, size_t *ops,
+		struct arena *arena, struct error *err);
+
 struct inst_op_filter {
 	const char *instance, *state; /* NULL: any. -EINVAL: no such state */
 	uint64_t    before; /* only those with lower ids; 0: all */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <json-c/json.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,6 +64,8 @@ static int make(struct inst_manager *m, struct text *e, uint64_t commits, uint64
 	text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
 	copy = text ? strdup(text) : NULL;
 	json_object_put(o);
+	if (e == &m->texts.list)
+		(void)malloc_trim(0); /* it was some MB of small objects, between which others stay */
 	if (!copy)
 		return error_set(err, -ENOMEM, "no memory for an answer");
 	free(e->text);

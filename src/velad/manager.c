@@ -267,6 +267,7 @@ struct manager *manager_free(struct manager *m)
 		(void)close(m->ended_fd);
 	sd_event_unref(m->event);
 	leases_done(&m->leases);
+	sbuf_done(&m->metrics);
 	conf_done(&m->conf);
 	free(m);
 	return NULL;

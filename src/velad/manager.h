@@ -7,6 +7,7 @@
 
 #include "base/auto.h"
 #include "base/conf.h"
+#include "base/sbuf.h"
 #include "host/kind.h"
 #include "instance/instance.h"
 #include "velad/lease.h"
@@ -48,6 +49,7 @@ struct manager {
 	sd_event_source     *changed;      /* owned */
 	int                  ended_fd;     /* likewise: an operation ended */
 	sd_event_source     *ended;        /* owned */
+	struct sbuf          metrics;   /* the last answer of /metrics */
 	int                  listen_fd; /* owned until there is a server; -1 */
 	struct api_server   *server;    /* owned */
 	bool                 has_helper; /* velad-helper changes the machine */

@@ -24,6 +24,7 @@
 #include "velad/images.h"
 #include "velad/life.h"
 #include "velad/manager.h"
+#include "velad/metrics.h"
 #include "velad/operations.h"
 #include "velad/plans.h"
 
@@ -315,6 +316,7 @@ static int delete_instance(void *self, const struct api_request *req, struct api
 
 const struct api_route velad_routes[] = {
 	{ "GET", "/v1/openapi.json", get_openapi },
+	{ "GET", "/metrics", metrics_get },
 	{ "GET", "/v1/host", get_host },
 	{ "GET", "/v1/topology", get_topology },
 	{ "GET", "/v1/topology/paths/{functions}", get_path },

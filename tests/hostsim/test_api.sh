@@ -52,6 +52,13 @@ is "the next page" "[1] None" "$(body '"%s %s" % ([o["id"] for o in d["operation
 http GET '/v1/operations?instance=one&state=succeeded' >/dev/null
 is "those of one instance" "[2, 1]" "$(body '[o["id"] for o in d["operations"]]')"
 
+# ---- figures
+is "figures for Prometheus" "200" "$(http GET /metrics)"
+is "each line is one" "" "$(tail -n +2 "$dir/answer" | grep -Ev '^$|^# (HELP|TYPE) velad_[a-z_]+ .+|^velad_[a-z_]+(\{[a-z]+="[a-z0-9-]+"(,[a-z]+="[a-z0-9-]+")*\})? [0-9]+$')"
+is "what there is" 'velad_instances 1
+velad_operations{kind="create",state="succeeded"} 2
+velad_operations{kind="delete",state="succeeded"} 1' "$(grep -E '^velad_(instances|operations)\{' "$dir/answer" | sed 's/^\(velad_instances\){[^}]*}/\1/')" # with velad the test driver's domains went
+
 # ---- generations
 etag=$(http GET /v1/topology)
 etag=${etag#*ETag=}
