@@ -142,7 +142,7 @@ static const char *take_vf(struct wire_call *ret, const struct wire_call *c)
 
 	if (!s.has)
 		return NULL;
-	if (s.has & ~plan_vf_group(s.has))
+	if (s.has >> PLAN_VF_ATTR_MAX_ || s.has & ~plan_vf_group(s.has))
 		return "these settings are not of one message";
 	ret->vf_has = c->vf_has;
 	for (int a = 0; a < PLAN_VF_ATTR_MAX_; a++)
