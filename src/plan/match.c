@@ -8,13 +8,6 @@
 
 #define NO_NIC 0xff
 
-struct state {
-	struct match *m;
-	uint64_t      room; /* NICs with used < cap */
-	uint16_t      cap[SOLVE_NICS_MAX];
-	uint64_t      seen; /* NICs, or in pull() demands, of this augmentation */
-};
-
 static uint32_t lowest(uint64_t bits)
 {
 	return (uint32_t)__builtin_ctzll(bits);
@@ -25,67 +18,57 @@ static uint32_t need_of(const struct match *m, uint32_t n)
 	return m->w->needed >> n & 1 ? m->w->need[n] : (uint32_t)(m->forced >> n & 1);
 }
 
-uint32_t match_cap(const struct solve_free *f, const struct solve_want *w, uint32_t n, uint32_t limit)
+static void put(struct match *m, uint32_t demand, uint32_t n)
 {
-	uint32_t cap = f->vfs[n], load = f->load[n];
-
-	if (limit < load + cap)
-		cap = limit > load ? limit - load : 0;
-	return w->per_nic && cap > w->per_nic ? w->per_nic : cap;
+	m->nic[demand] = (uint8_t)n;
+	m->on[n] |= UINT64_C(1) << demand;
+	if (++m->used[n] >= m->cap[n])
+		m->room &= ~(UINT64_C(1) << n);
 }
 
-static void put(struct state *s, uint32_t demand, uint32_t n)
+static void drop(struct match *m, uint32_t demand)
 {
-	s->m->nic[demand] = (uint8_t)n;
-	s->m->on[n] |= UINT64_C(1) << demand;
-	if (++s->m->used[n] >= s->cap[n])
-		s->room &= ~(UINT64_C(1) << n);
+	uint32_t n = m->nic[demand];
+
+	m->on[n] &= ~(UINT64_C(1) << demand);
+	if (--m->used[n] < m->cap[n])
+		m->room |= UINT64_C(1) << n;
 }
 
-static void move(struct state *s, uint32_t demand, uint32_t to) /* from where it is, which has got another */
-{
-	uint32_t from = s->m->nic[demand];
-
-	s->m->on[from] &= ~(UINT64_C(1) << demand);
-	if (--s->m->used[from] < s->cap[from])
-		s->room |= UINT64_C(1) << from;
-	put(s, demand, to);
-}
-
-static bool augment(struct state *s, uint32_t demand);
+static bool augment(struct match *m, uint32_t demand);
 
 /* Some demand on this NIC finds another one. */
-static bool make_room(struct state *s, uint32_t n)
+static bool make_room(struct match *m, uint32_t n)
 {
-	for (uint64_t on = s->m->on[n]; on; on &= on - 1) {
+	for (uint64_t on = m->on[n]; on; on &= on - 1) {
 		uint32_t d = lowest(on);
 
-		s->m->on[n] &= ~(UINT64_C(1) << d);
-		if (augment(s, d)) {
-			s->m->used[n]--;
-			s->room |= UINT64_C(1) << n;
+		m->on[n] &= ~(UINT64_C(1) << d);
+		if (augment(m, d)) {
+			m->used[n]--;
+			m->room |= UINT64_C(1) << n;
 			return true;
 		}
-		s->m->on[n] |= UINT64_C(1) << d;
+		m->on[n] |= UINT64_C(1) << d;
 	}
 	return false;
 }
 
 /* Each NIC is tried once, so the recursion is at most SOLVE_NICS_MAX deep. */
-static bool augment(struct state *s, uint32_t demand)
+static bool augment(struct match *m, uint32_t demand)
 {
-	uint64_t adj = s->m->adj[demand / s->m->each];
+	uint64_t adj = m->adj[m->each == 1 ? demand : demand / m->each];
 
-	if (adj & s->room & ~s->seen) {
-		put(s, demand, lowest(adj & s->room & ~s->seen));
+	if (adj & m->room & ~m->seen) {
+		put(m, demand, lowest(adj & m->room & ~m->seen));
 		return true;
 	}
-	for (uint64_t left; (left = adj & ~s->seen);) {
+	for (uint64_t left; (left = adj & ~m->seen);) {
 		uint32_t n = lowest(left);
 
-		s->seen |= UINT64_C(1) << n;
-		if (make_room(s, n)) {
-			put(s, demand, n);
+		m->seen |= UINT64_C(1) << n;
+		if (make_room(m, n)) {
+			put(m, demand, n);
 			return true;
 		}
 	}
@@ -93,54 +76,71 @@ static bool augment(struct state *s, uint32_t demand)
 }
 
 /* A demand for a NIC that must have one: a free one, or one of another such NIC that finds another. */
-static bool pull(struct state *s, uint32_t n, uint32_t demands)
+static bool pull(struct match *m, uint32_t n, uint32_t demands)
 {
 	for (uint32_t d = 0; d < demands; d++) {
-		if ((s->seen >> d & 1) || !(s->m->adj[d / s->m->each] >> n & 1) || s->m->nic[d] == n)
+		if ((m->seen >> d & 1) || !(m->adj[d / m->each] >> n & 1) || m->nic[d] == n)
 			continue;
-		s->seen |= UINT64_C(1) << d;
-		if (s->m->nic[d] == NO_NIC) {
-			put(s, d, n);
+		m->seen |= UINT64_C(1) << d;
+		if (m->nic[d] == NO_NIC) {
+			put(m, d, n);
 			return true;
 		}
-		if (pull(s, s->m->nic[d], demands)) {
-			move(s, d, n);
+		if (pull(m, m->nic[d], demands)) {
+			drop(m, d); /* from where it is, which has got another */
+			put(m, d, n);
 			return true;
 		}
 	}
 	return false;
 }
 
-static bool serve_needs(struct state *s, uint64_t nics, uint32_t demands)
+static bool serve_needs(struct match *m, uint64_t nics, uint32_t demands)
 {
 	for (; nics; nics &= nics - 1) {
-		uint32_t n = lowest(nics), need = need_of(s->m, n);
+		uint32_t n = lowest(nics), need = need_of(m, n);
 
-		if (need > s->cap[n])
+		if (need > m->cap[n])
 			return false;
 		for (uint32_t i = 0; i < need; i++) {
-			s->seen = 0;
-			if (!pull(s, n, demands))
+			m->seen = 0;
+			if (!pull(m, n, demands))
 				return false;
 		}
 	}
 	return true;
 }
 
-static bool run_each(struct state *s)
+static bool run_each(struct match *m)
 {
-	struct match *m = s->m;
 	uint32_t demands = m->slots * m->each;
 
 	memset(m->nic, NO_NIC, demands);
-	if (!serve_needs(s, m->w->needed | m->forced, demands))
+	if (!serve_needs(m, m->w->needed | m->forced, demands))
 		return false;
 	for (uint32_t d = 0; d < demands; d++) {
-		s->seen = 0;
-		if (m->nic[d] == NO_NIC && !augment(s, d))
+		m->seen = 0;
+		if (m->nic[d] == NO_NIC && !augment(m, d))
 			return false;
 	}
 	return true;
+}
+
+bool match_move(struct match *m, uint32_t slot, uint64_t nics)
+{
+	uint64_t before = m->adj[slot];
+	uint32_t was = m->nic[slot];
+
+	m->adj[slot] = nics;
+	if (nics >> was & 1)
+		return true;
+	drop(m, slot);
+	m->seen = 0;
+	if (augment(m, slot))
+		return true;
+	m->adj[slot] = before;
+	put(m, slot, was);
+	return false;
 }
 
 /* ---- VFs for all together ----------------------------------------------------------------------- */
@@ -178,15 +178,14 @@ static bool cover(const struct match *m, const uint16_t *covers, uint64_t nics, 
 	return false;
 }
 
-static uint32_t serve_whole_needs(struct state *s, uint64_t nics)
+static uint32_t serve_whole_needs(struct match *m, uint64_t nics)
 {
-	struct match *m = s->m;
 	uint32_t given = 0;
 
 	for (uint64_t left = m->w->needed | m->forced; left; left &= left - 1) {
 		uint32_t n = lowest(left), need = need_of(m, n);
 
-		if (need > s->cap[n] || !(nics >> n & 1))
+		if (need > m->cap[n] || !(nics >> n & 1))
 			return UINT32_MAX;
 		m->used[n] = (uint16_t)need;
 		m->touched |= UINT64_C(1) << n;
@@ -196,17 +195,15 @@ static uint32_t serve_whole_needs(struct state *s, uint64_t nics)
 }
 
 /* What no GPU needs goes where the fewest VFs are. */
-static bool fill_up(struct state *s, uint64_t nics, uint32_t left)
+static bool fill_up(struct match *m, uint64_t nics, uint32_t left)
 {
-	struct match *m = s->m;
-
 	for (; left; left--) {
 		uint32_t best = SOLVE_NICS_MAX;
 
 		for (uint64_t rest = nics; rest; rest &= rest - 1) {
 			uint32_t n = lowest(rest);
 
-			if (m->used[n] < s->cap[n] &&
+			if (m->used[n] < m->cap[n] &&
 			    (best == SOLVE_NICS_MAX || m->used[n] + m->f->load[n] < m->used[best] + m->f->load[best]))
 				best = n;
 		}
@@ -218,17 +215,16 @@ static bool fill_up(struct state *s, uint64_t nics, uint32_t left)
 	return true;
 }
 
-static bool run_whole(struct state *s)
+static bool run_whole(struct match *m)
 {
-	struct match *m = s->m;
 	uint16_t covers[SOLVE_NICS_MAX] = { 0 };
 	uint64_t nics = m->slots ? 0 : m->nics, before;
 	uint32_t given;
 
 	for (uint32_t i = 0; i < m->slots; i++)
 		nics |= m->adj[i];
-	nics &= s->room;
-	given = serve_whole_needs(s, nics);
+	nics &= m->room;
+	given = serve_whole_needs(m, nics);
 	if (given > m->whole)
 		return false;
 	for (uint32_t i = 0; i < m->slots; i++)
@@ -241,28 +237,28 @@ static bool run_whole(struct state *s)
 		m->used[lowest(fresh)] = 1;
 		given++;
 	}
-	return fill_up(s, nics, m->whole - given);
+	return fill_up(m, nics, m->whole - given);
 }
 
 bool match_run(struct match *m)
 {
-	struct state s = { .m = m };
 	uint64_t nics = m->slots ? 0 : m->nics;
 
+	m->room = 0;
 	for (uint32_t i = 0; i < m->slots; i++)
 		nics |= m->adj[i];
 	for (uint64_t left = nics | m->forced | m->w->needed; left; left &= left - 1) {
 		uint32_t n = lowest(left);
 
-		s.cap[n] = (uint16_t)match_cap(m->f, m->w, n, m->limit);
+		m->cap[n] = (uint16_t)match_cap(m->f, m->w, n, m->limit);
 		m->used[n] = 0;
 		m->on[n] = 0;
-		s.room |= (uint64_t)(s.cap[n] > 0) << n;
+		m->room |= (uint64_t)(m->cap[n] > 0) << n;
 	}
 	m->touched = 0;
 	if (m->whole)
-		return run_whole(&s);
-	if (!run_each(&s))
+		return run_whole(m);
+	if (!run_each(m))
 		return false;
 	for (uint32_t d = 0; d < m->slots * m->each; d++)
 		m->touched |= UINT64_C(1) << m->nic[d];

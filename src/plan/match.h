@@ -18,8 +18,22 @@ struct match {
 	uint64_t touched; /* NICs with used > 0 */
 	uint64_t on[SOLVE_NICS_MAX];  /* each: demands on the NIC */
 	uint8_t  nic[SOLVE_VFS_MAX];  /* each: of each demand; demand d is of slot d / each */
+	uint16_t cap[SOLVE_NICS_MAX];
+	uint64_t room; /* NICs with used < cap */
+	uint64_t seen; /* NICs, or in pull() demands, of this augmentation */
 };
 
 /* VFs that the NIC may give, so that none has more than the limit. */
-uint32_t match_cap(const struct solve_free *f, const struct solve_want *w, uint32_t n, uint32_t limit);
+static inline uint32_t match_cap(const struct solve_free *f, const struct solve_want *w, uint32_t n, uint32_t limit)
+{
+	uint32_t cap = f->vfs[n], load = f->load[n];
+
+	if (limit < load + cap)
+		cap = limit > load ? limit - load : 0;
+	return w->per_nic && cap > w->per_nic ? w->per_nic : cap;
+}
+
 bool match_run(struct match *m);
+/* After match_run() with one VF for each slot, and nothing forced or needed: the slot's VF comes from one of these NICs, and
+ * the others keep theirs or find another; false: that cannot be, and nothing has changed. */
+bool match_move(struct match *m, uint32_t slot, uint64_t nics);

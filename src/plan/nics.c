@@ -138,69 +138,89 @@ bool search_within(struct search *s, const struct set *set, struct bound b, uint
 
 /* ---- bounds ------------------------------------------------------------------------------------- */
 
-/* By the number of GPUs, the least limit at which these NICs have enough for them. */
-static void fill_limits(const struct search *s, uint16_t *limit, uint64_t nics)
+/* By the number of GPUs, up to `most`, the least limit at which these NICs have enough for them. */
+static void fill_limits(const struct search *s, uint16_t *limit, uint64_t nics, uint32_t most)
 {
-	uint32_t floor = s->floor.term[SCORE_SHARING], most = floor, done = 0, each = s->w->vfs_per_gpu;
+	uint32_t done = 0, each = s->w->vfs_per_gpu, all = 0, some;
 
-	for (uint64_t left = nics; left; left &= left - 1) {
-		uint32_t n = lowest(left), full = (uint32_t)s->f->load[n] + s->f->vfs[n];
-
-		most = full > most ? full : most;
-	}
+	for (uint64_t left = nics; left; left &= left - 1)
+		all += match_cap(s->f, s->w, lowest(left), NO_LIMIT);
+	some = all / each < most ? all / each : most;
 	limit[0] = 0;
-	for (uint32_t l = floor; l <= most && done < s->w->gpus; l++) {
+	for (uint32_t l = s->floor.term[SCORE_SHARING]; done < some; l++) {
 		uint32_t have = 0;
 
 		for (uint64_t left = nics; left; left &= left - 1)
 			have += match_cap(s->f, s->w, lowest(left), l);
-		while (done < s->w->gpus && (done + 1) * each <= have)
+		while (done < some && (done + 1) * each <= have)
 			limit[++done] = (uint16_t)l;
 	}
-	while (done < s->w->gpus)
+	while (done < most)
 		limit[++done] = NEVER;
 }
 
-static const struct level *level_at(struct search *s, uint32_t path, uint32_t width)
+static const struct level *make_level(struct search *s, uint32_t path, uint32_t width)
 {
-	uint64_t nics[TYPES_MAX];
-	struct level *l;
+	struct level *l = &s->level[s->nlevels < LEVELS_MAX ? s->nlevels++ : LEVELS_MAX - 1];
+	uint64_t nics[TYPES_MAX], adj[SOLVE_GPUS_MAX];
 
-	for (uint32_t i = 0; i < s->nlevels; i++)
-		if (s->level[i].path == path && s->level[i].width == width)
-			return &s->level[i];
-	l = &s->level[s->nlevels < LEVELS_MAX ? s->nlevels++ : LEVELS_MAX - 1];
 	l->path = path;
 	l->width = width;
 	l->ntypes = 0;
-	for (uint64_t left = s->allowed; left && l->ntypes < TYPES_MAX; left &= left - 1) {
-		uint64_t adj = search_edges(s, lowest(left), path, width);
-		uint32_t i = 0;
+	for (uint64_t left = s->allowed; left; left &= left - 1) {
+		uint32_t g = lowest(left), i = 0;
 
-		while (i < l->ntypes && nics[i] != adj)
+		adj[g] = search_edges(s, g, path, width);
+		l->of[g] = 0;
+		while (i < l->ntypes && nics[i] != adj[g])
 			i++;
-		nics[i] = adj;
-		l->ntypes += i == l->ntypes;
+		if (i < TYPES_MAX)
+			nics[i] = adj[g];
+		l->ntypes += i == l->ntypes && i < TYPES_MAX;
 	}
 	for (uint32_t i = 0; i < l->ntypes; i++) {
-		l->gpus[i] = 0;
+		uint32_t n = 0;
+
 		for (uint64_t left = s->allowed; left; left &= left - 1)
-			if (!(search_edges(s, lowest(left), path, width) & ~nics[i]))
-				l->gpus[i] |= left & -left;
-		fill_limits(s, l->limit[i], nics[i]);
+			if (!(adj[lowest(left)] & ~nics[i])) {
+				l->of[lowest(left)] |= (uint16_t)(1u << i);
+				n++;
+			}
+		fill_limits(s, l->limit[i], nics[i], n < s->w->gpus ? n : s->w->gpus);
 	}
 	return l;
 }
 
-uint32_t search_limit(struct search *s, uint64_t gpus, uint32_t path, uint32_t width)
+static const struct level *level_at(struct search *s, uint32_t path, uint32_t width)
 {
-	const struct level *l = level_at(s, path, width);
-	uint32_t limit = 0;
+	for (uint32_t i = 0; i < s->nlevels; i++)
+		if (s->level[i].path == path && s->level[i].width == width)
+			return &s->level[i];
+	return make_level(s, path, width);
+}
 
-	for (uint32_t i = 0; i < l->ntypes; i++) {
-		uint32_t n = l->limit[i][count(gpus & l->gpus[i])];
+void search_limit(struct search *s, struct set *set, uint32_t g)
+{
+	const struct level *l = set->level;
 
-		limit = n > limit ? n : limit;
+	if (!l || set->level_path != set->path || set->level_width != set->width || l->path != set->path || l->width != set->width) {
+		search_limits(s, set, set->path, set->width);
+		return;
 	}
-	return limit;
+	for (uint32_t types = l->of[g]; types; types &= types - 1) {
+		uint32_t i = (uint32_t)__builtin_ctz(types), limit = l->limit[i][++set->in[i]];
+
+		set->sharing = limit > set->sharing ? limit : set->sharing;
+	}
+}
+
+void search_limits(struct search *s, struct set *set, uint32_t path, uint32_t width)
+{
+	set->level = level_at(s, path, width);
+	set->path = set->level_path = path;
+	set->width = set->level_width = width;
+	set->sharing = 0;
+	memset(set->in, 0, sizeof(set->in));
+	for (uint32_t i = 0; i < set->n; i++)
+		search_limit(s, set, set->gpu[i]);
 }

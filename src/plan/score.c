@@ -212,6 +212,9 @@ static void tell_near(struct solve_host *h)
 {
 	memset(h->near, 0, sizeof(h->near));
 	memset(h->wide, 0, sizeof(h->wide));
+	memset(h->close, 0, sizeof(h->close));
+	memset(h->most_close, 0, sizeof(h->most_close));
+	h->ranks = 0;
 	memset(h->on_node, 0, sizeof(h->on_node));
 	for (uint32_t n = 0; n < h->nnics; n++) {
 		uint64_t bit = UINT64_C(1) << n;
@@ -222,7 +225,37 @@ static void tell_near(struct solve_host *h)
 				h->near[c][g] |= bit;
 			for (unsigned w = h->width[g][n]; w < SOLVE_WIDTHS_MAX; w++)
 				h->wide[w][g] |= bit;
+			h->ranks |= UINT64_C(1) << h->width[g][n];
 		}
+	}
+	for (uint32_t g = 0; g < h->ngpus; g++)
+		for (uint32_t o = 0; o < h->ngpus; o++)
+			for (unsigned c = h->gpu_path[g][o]; c < SOLVE_CLASSES && o != g; c++)
+				h->close[c][g] |= UINT64_C(1) << o;
+	for (uint32_t g = 0; g < h->ngpus; g++)
+		for (unsigned c = 0; c < SOLVE_CLASSES; c++)
+			if (count(h->close[c][g]) + 1 > h->most_close[c])
+				h->most_close[c] = count(h->close[c][g]) + 1;
+}
+
+static bool are_twins(const struct solve_host *h, uint32_t a, uint32_t b)
+{
+	bool same = h->gpu_node[a] == h->gpu_node[b] && h->wear[a] == h->wear[b] && (h->no_gpus >> a & 1) == (h->no_gpus >> b & 1);
+
+	for (uint32_t n = 0; n < h->nnics && same; n++)
+		same = h->path[a][n] == h->path[b][n] && h->width[a][n] == h->width[b][n];
+	for (uint32_t g = 0; g < h->ngpus && same; g++)
+		same = g == a || g == b || h->gpu_path[a][g] == h->gpu_path[b][g];
+	return same;
+}
+
+/* Partitions tell GPUs apart. */
+static void find_twins(struct solve_host *h)
+{
+	for (uint32_t a = 0; a < h->ngpus; a++) {
+		h->twins[a] = 0;
+		for (uint32_t b = a + 1; b < h->ngpus && !h->npartitions; b++)
+			h->twins[a] |= (uint64_t)are_twins(h, a, b) << b;
 	}
 }
 
@@ -241,6 +274,7 @@ int solve_prepare(struct solve_host *h)
 	qsort(h->partition, h->npartitions, sizeof(*h->partition), by_first);
 	memset(h->cap, 0, sizeof(h->cap));
 	tell_near(h);
+	find_twins(h);
 	for (size_t i = 0; i < h->nshapes && h->ngpus <= SOLVE_TABLE_GPUS && r == 0; i++)
 		r = make_table(h, i);
 	if (r < 0)

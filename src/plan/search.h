@@ -12,14 +12,6 @@ struct bound {
 	uint32_t path, width, nodes, limit;
 };
 
-struct set {
-	uint64_t gpus, home; /* home: their nodes */
-	uint64_t tied;       /* GPUs that must be in, because of others that are */
-	uint32_t n;
-	uint8_t  gpu[SOLVE_CHOSEN_MAX];
-	uint32_t path, width, gpu_path, sharing; /* the least that it can have */
-};
-
 #define TYPES_MAX  16
 #define LEVELS_MAX 6
 #define NEVER      UINT16_MAX
@@ -29,8 +21,19 @@ struct set {
  * of others, a bound. */
 struct level {
 	uint32_t path, width, ntypes;
-	uint64_t gpus[TYPES_MAX];                        /* that reach none but the NICs of the type */
-	uint16_t limit[TYPES_MAX][SOLVE_CHOSEN_MAX + 1]; /* the least sharing with so many of them; NEVER */
+	uint16_t of[SOLVE_GPUS_MAX];                     /* by GPU: types, by bit, of which it reaches none but the NICs */
+	uint16_t limit[TYPES_MAX][SOLVE_CHOSEN_MAX + 1]; /* the least sharing with so many such GPUs; NEVER */
+};
+
+struct set {
+	uint64_t gpus, home; /* home: their nodes */
+	uint64_t tied;       /* GPUs that must be in, because of others that are */
+	uint32_t n, nodes;   /* nodes: how many of home */
+	uint8_t  gpu[SOLVE_CHOSEN_MAX];
+	uint32_t path, width, gpu_path, sharing; /* the least that it can have */
+	const struct level *level; /* NULL: not looked at yet */
+	uint32_t level_path, level_width; /* what it was when the GPUs were counted; it may have been overwritten */
+	uint8_t  in[TYPES_MAX];    /* GPUs of each of its types */
 };
 
 struct search {
@@ -44,10 +47,12 @@ struct search {
 	uint64_t     edge[SOLVE_GPUS_MAX];      /* NICs of a GPU */
 	uint8_t      nearest[SOLVE_GPUS_MAX];
 	uint8_t      widest[SOLVE_CLASSES][SOLVE_GPUS_MAX]; /* rank, at this class or nearer */
-	uint64_t     ranks;                     /* of bandwidth that there are */
 	struct level level[LEVELS_MAX];
 	uint32_t     nlevels;
 	struct score floor;                     /* no bundle is better */
+	uint64_t     most;                      /* score_key() beyond which no set is better than the best so far */
+	bool         twins;                     /* the want does not tell them apart either */
+	uint64_t     possible;                  /* GPUs that are not beyond it by themselves */
 	struct match m;
 	bool         found;
 	struct set   best;
@@ -82,5 +87,7 @@ bool search_match(struct search *s, uint64_t extra);
 bool search_within(struct search *s, const struct set *set, struct bound b, uint64_t *extra);
 /* Fills usable and forced; false: it cannot be a bundle. */
 bool search_ties(struct search *s, const struct set *set);
-/* No less sharing for these GPUs than this at the class and rank; NEVER: they cannot have their VFs there. */
-uint32_t search_limit(struct search *s, uint64_t gpus, uint32_t path, uint32_t width);
+/* Takes one more GPU of the set into account, or all of them: sharing is no less than the set's then; NEVER: they cannot
+ * have their VFs within path and width. */
+void search_limit(struct search *s, struct set *set, uint32_t g);
+void search_limits(struct search *s, struct set *set, uint32_t path, uint32_t width);

@@ -23,19 +23,17 @@ static uint32_t widest_of(const struct search *s, const struct set *set, uint32_
 	return width;
 }
 
-/* Where the set's GPUs want more than its class and rank have, the next ones; false: that is none. */
-static bool raise_bounds(struct search *s, struct set *set)
+/* With one more GPU; where they want more than their class and rank have, the next ones; false: that is none. */
+static bool raise_bounds(struct search *s, struct set *set, uint32_t g)
 {
-	while ((set->sharing = search_limit(s, set->gpus, set->path, set->width)) == NEVER) {
-		uint64_t wider = s->ranks >> set->width >> 1;
+	search_limit(s, set, g);
+	while (set->sharing == NEVER) {
+		uint64_t wider = s->h->ranks >> set->width >> 1;
+		uint32_t path = set->path;
 
-		if (wider) {
-			set->width += 1 + lowest(wider);
-			continue;
-		}
-		if (++set->path > s->w->max_path)
+		if (!wider && ++path > s->w->max_path)
 			return false;
-		set->width = widest_of(s, set, set->path);
+		search_limits(s, set, path, wider ? set->width + 1 + lowest(wider) : widest_of(s, set, path));
 	}
 	return true;
 }
@@ -53,18 +51,35 @@ static uint32_t least_sharing(const struct search *s)
 	return load + (vfs + n - 1) / n;
 }
 
+#define KEY_GPU_PATH	 48
+#define KEY_GPU_PATH_END 52
+
+/* The terms up to sharing in one number; of what else follows, the less is the better. */
+static uint64_t score_key(uint32_t path, uint32_t width, uint32_t gpu_path, uint32_t nodes, uint32_t sharing)
+{
+	return (uint64_t)path << 60 | (uint64_t)width << KEY_GPU_PATH_END | (uint64_t)gpu_path << KEY_GPU_PATH |
+	       (uint64_t)nodes << 40 | sharing;
+}
+
+static uint64_t least_key(const struct search *s, const struct set *set)
+{
+	uint32_t nodes = s->floor.term[SCORE_NODES], sharing = s->floor.term[SCORE_SHARING];
+
+	return score_key(set->path, set->width, set->gpu_path, set->nodes > nodes ? set->nodes : nodes,
+			 set->sharing > sharing ? set->sharing : sharing);
+}
+
 static struct score least_score(const struct search *s, const struct set *set)
 {
 	struct score least = s->floor;
-	uint32_t nodes = count(set->home);
 
 	least.term[SCORE_PATH] = set->path;
 	least.term[SCORE_BANDWIDTH] = set->width;
 	least.term[SCORE_GPU_PATH] = set->gpu_path;
 	if (set->sharing > least.term[SCORE_SHARING])
 		least.term[SCORE_SHARING] = set->sharing;
-	if (nodes > least.term[SCORE_NODES])
-		least.term[SCORE_NODES] = nodes;
+	if (set->nodes > least.term[SCORE_NODES])
+		least.term[SCORE_NODES] = set->nodes;
 	return least;
 }
 
@@ -75,10 +90,19 @@ static bool worse(const struct search *s, const struct score *least)
 
 static void keep(struct search *s, const struct set *set, const struct score *score, struct bound b, uint64_t extra)
 {
-	if (worse(s, score))
+	const uint32_t *t = score->term;
+	uint64_t key = score_key(t[SCORE_PATH], t[SCORE_BANDWIDTH], t[SCORE_GPU_PATH], t[SCORE_NODES], t[SCORE_SHARING]);
+
+	if (worse(s, score) || key > s->most)
 		return;
 	s->found = true;
 	s->score = *score;
+	s->most = key;
+	if (s->floor.term[SCORE_LEFTOVER] > t[SCORE_LEFTOVER] || (s->floor.term[SCORE_LEFTOVER] == t[SCORE_LEFTOVER] && !t[SCORE_WEAR]))
+		s->most--; /* an equal key is no better */
+	for (uint64_t left = s->vfs ? s->possible : 0; left; left &= left - 1)
+		if (score_key(s->nearest[lowest(left)], s->widest[s->nearest[lowest(left)]][lowest(left)], 0, 0, 0) > s->most)
+			s->possible &= ~(left & -left);
 	s->best = *set;
 	s->best_bound = b;
 	s->best_nodes = set->home | extra;
@@ -103,8 +127,12 @@ static bool find_bound(struct search *s, const struct set *set, struct score *sc
 	b->nodes = count(solve_nodes(s->h, s->w, set->home | *extra)); /* the fewest: within() tries them first */
 	score->term[SCORE_NODES] = b->nodes;
 	b->limit = s->floor.term[SCORE_SHARING];
-	if (s->m.each && search_limit(s, set->gpus, b->path, b->width) > b->limit)
-		b->limit = search_limit(s, set->gpus, b->path, b->width);
+	if (s->m.each) {
+		struct set here = *set;
+
+		search_limits(s, &here, b->path, b->width);
+		b->limit = here.sharing > b->limit ? here.sharing : b->limit;
+	}
 	while (!search_within(s, set, *b, extra))
 		b->limit++;
 	score->term[SCORE_SHARING] = b->limit;
@@ -148,48 +176,81 @@ static void leaf(struct search *s, const struct set *set)
 
 static void extend(const struct search *s, struct set *set, uint32_t g)
 {
-	for (uint32_t i = 0; i < set->n; i++)
-		if (s->h->gpu_path[g][set->gpu[i]] > set->gpu_path)
-			set->gpu_path = s->h->gpu_path[g][set->gpu[i]];
+	uint64_t node = s->h->gpu_node[g] < s->h->nnodes ? UINT64_C(1) << s->h->gpu_node[g] : 0;
+
+	while (set->gpus & ~s->h->close[set->gpu_path][g])
+		set->gpu_path++;
 	set->gpu[set->n++] = (uint8_t)g;
 	set->gpus |= UINT64_C(1) << g;
+	set->nodes += (node & ~set->home) != 0;
+	set->home |= node;
 	if (s->w->ties)
 		set->tied |= s->w->ties->gpu_gpus[g];
-	if (s->h->gpu_node[g] < s->h->nnodes)
-		set->home |= UINT64_C(1) << s->h->gpu_node[g];
 	if (!s->vfs)
 		return;
 	if (s->nearest[g] > set->path) {
 		set->path = s->nearest[g];
 		set->width = widest_of(s, set, set->path);
+		set->sharing = 0; /* farther NICs may be emptier */
 	} else if (s->widest[set->path][g] > set->width) {
 		set->width = s->widest[set->path][g];
+		set->sharing = 0;
 	}
+}
+
+/* Of `from`, those that can still make the set a better one than the best so far: by themselves, and by how near they are
+ * to those that are in, where neither path nor width is better than the best's. */
+static uint64_t that_could(const struct search *s, const struct set *set, uint64_t from)
+{
+	bool beyond = score_key(set->path, set->width, 0, 0, 0) >> KEY_GPU_PATH_END >= s->most >> KEY_GPU_PATH_END;
+	uint32_t far = beyond ? (uint32_t)(s->most >> KEY_GPU_PATH) & 0xf : (SOLVE_CLASSES - 1);
+
+	far = s->w->max_gpu_path < far ? s->w->max_gpu_path : far;
+	from &= s->possible;
+	for (uint32_t i = 0; i < set->n && far < (SOLVE_CLASSES - 1); i++)
+		from &= s->h->close[far][set->gpu[i]];
+	return from;
+}
+
+static bool knows_no_twins(const struct solve_want *w, const struct solve_host *h)
+{
+	if (w->ties || w->without || w->nhall || w->required)
+		return false;
+	for (uint32_t g = 0; g < h->ngpus; g++)
+		for (uint64_t left = h->twins[g]; left; left &= left - 1)
+			if (w->own[g] != w->own[lowest(left)])
+				return false;
+	return true;
 }
 
 static void descend(struct search *s, const struct set *set, uint64_t from)
 {
-	uint32_t left = s->w->gpus - set->n;
+	uint32_t left = s->w->gpus - set->n, n;
 	uint64_t must = s->w->required | set->tied;
 
-	if (count(must & ~set->gpus) > left)
+	if (must && count(must & ~set->gpus) > left)
 		return;
 	if (left == 0) {
 		leaf(s, set);
 		return;
 	}
-	for (; count(from) >= left; from &= from - 1) {
-		struct set next = *set;
-		struct score least;
+	from = that_could(s, set, from);
+	for (n = count(from); n >= left; n--) {
+		uint32_t g = lowest(from);
+		struct set next;
 
 		if (must & ~set->gpus & ~from)
 			return; /* one that must be in was left behind */
-		extend(s, &next, lowest(from));
-		if (next.gpu_path > s->w->max_gpu_path || (s->m.each && !raise_bounds(s, &next)))
-			continue;
-		least = least_score(s, &next);
-		if (!worse(s, &least))
-			descend(s, &next, from & (from - 1));
+		from &= from - 1;
+		next = *set;
+		extend(s, &next, g);
+		if (next.gpu_path <= s->w->max_gpu_path && least_key(s, &next) <= s->most && (!s->m.each || raise_bounds(s, &next, g)) &&
+		    least_key(s, &next) <= s->most)
+			descend(s, &next, from);
+		if (s->twins && (s->h->twins[g] & from)) { /* a set with one instead would come later, and be worth as much */
+			from &= ~s->h->twins[g];
+			n = 1 + count(from);
+		}
 	}
 }
 
@@ -198,21 +259,77 @@ static void try_partitions(struct search *s, uint64_t allowed)
 	for (size_t p = 0; p < s->h->npartitions; p++) {
 		uint64_t gpus = s->h->partition[p];
 		struct set set = { 0 };
+		bool fits = true;
 
 		if (count(gpus) != s->w->gpus || gpus & ~allowed || s->w->required & ~gpus)
 			continue;
-		for (; gpus; gpus &= gpus - 1)
+		for (; gpus && fits; gpus &= gpus - 1) {
 			extend(s, &set, lowest(gpus));
-		if (set.gpu_path <= s->w->max_gpu_path && (!s->m.each || raise_bounds(s, &set)))
+			fits = set.gpu_path <= s->w->max_gpu_path && (!s->m.each || raise_bounds(s, &set, lowest(gpus)));
+		}
+		if (fits)
 			leaf(s, &set);
 	}
+}
+
+/* GPUs that by themselves would do with this path and width. */
+static uint64_t within_level(const struct search *s, uint32_t path, uint32_t width)
+{
+	uint64_t good = 0;
+
+	for (uint64_t left = s->allowed; left; left &= left - 1)
+		if (!s->vfs || (s->nearest[lowest(left)] <= path && s->widest[path][lowest(left)] <= width))
+			good |= left & -left;
+	return good;
+}
+
+/* The nearest class at which so many of these GPUs might be together. */
+static uint32_t together(const struct search *s, uint64_t gpus, uint32_t n)
+{
+	for (uint32_t c = 0; c < SOLVE_CLASSES - 1; c++)
+		for (uint64_t left = s->h->most_close[c] >= n ? gpus : 0; left; left &= left - 1)
+			if (count(s->h->close[c][lowest(left)] & gpus) + 1 >= n)
+				return c;
+	return SOLVE_CLASSES - 1;
+}
+
+/* First only what is as good in path, width and GPU path as GPUs by themselves could be: mostly there is some, and the rest
+ * need not be looked at. Not where there are few sets anyway. */
+static void search_stages(struct search *s)
+{
+	uint32_t path = 0, width = 0, n = s->w->gpus;
+	struct set none = { 0 };
+	uint64_t good = s->allowed;
+
+	while (s->vfs && path < s->w->max_path && count(good = within_level(s, path, WIDEST_LAST)) < n)
+		path++;
+	while (s->vfs && width < WIDEST_LAST && count(good = within_level(s, path, width)) < n)
+		width++;
+	for (uint32_t c = together(s, good, n); c < SOLVE_CLASSES - 1 && !s->found; c++) {
+		s->most = score_key(path, width, c + 1, 0, 0) - 1;
+		s->possible = good;
+		descend(s, &none, good);
+	}
+}
+
+static void search_sets(struct search *s)
+{
+	struct set none = { 0 };
+
+	if (s->w->gpus > 2 && count(s->allowed) > s->w->gpus + 1)
+		search_stages(s);
+	if (s->found)
+		return;
+	s->most = UINT64_MAX;
+	s->possible = s->allowed;
+	descend(s, &none, s->allowed);
 }
 
 /* What NICs each GPU can have at all, and the best of them; false: none, so the GPU is no candidate. */
 static bool look_at(struct search *s, uint32_t g)
 {
 	const struct solve_host *h = s->h;
-	uint32_t path = 0;
+	uint32_t path = 0, width = WIDEST_LAST + 1;
 
 	s->edge[g] = h->near[s->w->max_path][g] & s->w->own[g] & s->nics;
 	if (!s->edge[g])
@@ -220,14 +337,14 @@ static bool look_at(struct search *s, uint32_t g)
 	while (!(s->edge[g] & h->near[path][g]))
 		path++;
 	s->nearest[g] = (uint8_t)path;
-	for (uint32_t width = WIDEST_LAST + 1; path <= s->w->max_path; path++) {
-		if (width > WIDEST_LAST || (width && (s->edge[g] & h->near[path][g] & h->wide[width - 1][g])))
+	if (!(h->ranks & (h->ranks - 1)))
+		width = lowest(h->ranks);
+	for (; path <= s->w->max_path; path++) {
+		if (width > WIDEST_LAST || (h->ranks & (h->ranks - 1) && width && (s->edge[g] & h->near[path][g] & h->wide[width - 1][g])))
 			for (width = 0; !(s->edge[g] & h->near[path][g] & h->wide[width][g]); width++)
 				;
 		s->widest[path][g] = (uint8_t)width;
 	}
-	for (uint64_t nics = s->edge[g]; nics; nics &= nics - 1)
-		s->ranks |= UINT64_C(1) << h->width[g][lowest(nics)];
 	return true;
 }
 
@@ -278,6 +395,8 @@ static bool only(struct search *s, uint32_t slot, uint64_t nics, uint64_t extra)
 {
 	uint64_t before = s->m.adj[slot];
 
+	if (s->m.each == 1 && !extra && !s->forced && !s->w->needed && !s->w->ties)
+		return match_move(&s->m, slot, nics);
 	s->m.adj[slot] = nics;
 	if (!(has_now(s, slot) & ~nics) || search_match(s, extra))
 		return true;
@@ -362,28 +481,29 @@ static void answer(struct search *s, struct solve_answer *a)
 bool solve(struct solve_answer *ret, const struct solve_host *h, const struct solve_free *f, const struct solve_want *w)
 {
 	struct search s;
-	struct set none = { 0 };
 
 	s.h = h;
 	s.f = f;
 	s.w = w;
 	s.vfs = w->vfs || (w->vfs_per_gpu && w->gpus);
-	s.nics = s.ranks = 0;
+	s.nics = 0;
 	s.nlevels = 0;
+	s.most = UINT64_MAX;
+	s.twins = knows_no_twins(w, h);
 	s.found = false;
 	s.m.f = f;
 	s.m.w = w;
 	s.m.slots = w->gpus;
 	s.m.each = w->vfs ? 0 : w->vfs_per_gpu;
 	s.m.whole = w->vfs;
-	s.allowed = look(&s);
+	s.allowed = s.possible = look(&s);
 	s.floor = least_of_all(&s);
 	if (w->required & ~s.allowed || count(s.allowed) < w->gpus || (s.vfs && !s.nics))
 		return false;
 	if (w->partitioned)
 		try_partitions(&s, s.allowed);
 	else
-		descend(&s, &none, s.allowed);
+		search_sets(&s);
 	if (s.found)
 		answer(&s, ret);
 	return s.found;

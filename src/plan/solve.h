@@ -47,6 +47,10 @@ struct solve_host {
 	/* made by solve_prepare() */
 	uint64_t near[SOLVE_CLASSES][SOLVE_GPUS_MAX];    /* NICs of a GPU at this class or nearer */
 	uint64_t wide[SOLVE_WIDTHS_MAX][SOLVE_GPUS_MAX]; /* NICs of a GPU at this rank or wider */
+	uint64_t ranks;                                  /* of bandwidth that there are */
+	uint64_t close[SOLVE_CLASSES][SOLVE_GPUS_MAX];   /* other GPUs of a GPU at this class or nearer */
+	uint32_t most_close[SOLVE_CLASSES];              /* GPUs that are close to one, with it */
+	uint64_t twins[SOLVE_GPUS_MAX];                  /* later GPUs that differ in nothing but their number */
 	uint64_t on_node[SOLVE_NODES_MAX + 1];           /* NICs; the last: those without a node */
 	uint8_t *cap[SOLVE_SHAPES_MAX]; /* owned; by set of free GPUs: how many bundles of the shape; NULL: not weighed */
 };

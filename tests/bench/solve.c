@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What one solve costs, for tests/bench/run: every request size on hosts of 8 GPUs and 12 NIC ports and of 16 and 16,
- * everything free, then with random devices taken.
- *   solve            nanoseconds: the least of some runs over the same cases, and the worst case
+/* What one solve costs, for tests/bench/run: every request size on hosts of 8 GPUs and 12 NIC ports and of 16 and 16, with
+ * two GPUs on each switch and with one, everything free, then with random devices taken.
+ *   solve            nanoseconds of a case are the least of some runs; free, the mean of all cases, the worst case
  *   solve count N K  solves N times K GPUs of the free 8-GPU host (16: of the other): for callgrind */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "topo/topo.h"
 
 #define CASES 400
-#define RUNS  5
+#define RUNS  40
 
 /* GPUs below switches, as many on each; NICs go round the switches; half the switches on each of two nodes. */
 static void build(struct solve_host *h, uint32_t gpus, uint32_t nics, uint32_t switches)
@@ -78,7 +78,7 @@ static double one(const struct solve_host *h, const struct solve_free *f, const 
 
 	for (int run = 0; run < RUNS; run++) {
 		double before = now(), ns;
-		unsigned n = h->ngpus > 8 ? 4 : 64;
+		unsigned n = h->ngpus > 8 ? 1 : 8;
 
 		for (unsigned i = 0; i < n; i++) {
 			(void)solve(&a, h, f, w);
@@ -90,15 +90,18 @@ static double one(const struct solve_host *h, const struct solve_free *f, const 
 	return best;
 }
 
-static void measure(const struct solve_host *h, uint32_t gpus)
+/* Odd cases are on the second host. */
+static void measure(const struct solve_host *one_of, const struct solve_host *two_of, uint32_t gpus)
 {
 	double all = 0, worst = 0;
 	struct solve_want w;
 	struct solve_free f;
 
-	ask(&w, h, gpus);
 	for (unsigned c = 0; c < CASES; c++) {
+		const struct solve_host *h = c % 2 ? two_of : one_of;
 		double ns;
+
+		ask(&w, h, gpus);
 
 		occupy(&f, h, c);
 		ns = one(h, &f, &w);
@@ -127,13 +130,15 @@ static void tables(uint32_t gpus, uint32_t nics, uint32_t switches)
 
 int main(int argc, char **argv)
 {
-	static struct solve_host small, big;
+	static struct solve_host small, small8, big, big16;
 	struct solve_answer a;
 	struct solve_want w;
 	struct solve_free f;
 
 	build(&small, 8, 12, 4);
+	build(&small8, 8, 12, 8);
 	build(&big, 16, 16, 8);
+	build(&big16, 16, 16, 16);
 	if (argc == 4 && strcmp(argv[1], "count") == 0) {
 		unsigned k = (unsigned)atoi(argv[3]);
 		const struct solve_host *h = k > 8 ? &big : &small;
@@ -145,12 +150,15 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	for (uint32_t k = 1; k <= 8; k++)
-		measure(&small, k);
+		measure(&small, &small8, k);
 	for (uint32_t k = 1; k <= 16; k++)
-		measure(&big, k);
+		measure(&big, &big16, k);
 	tables(8, 12, 4);
 	tables(16, 16, 8);
+	tables(16, 16, 16);
 	solve_host_done(&small);
+	solve_host_done(&small8);
+	solve_host_done(&big16);
 	solve_host_done(&big);
 	return 0;
 }

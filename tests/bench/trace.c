@@ -121,6 +121,7 @@ static void make_world(struct world *w, enum situation situation)
 			w->h.width[g][o] = situation == LINK_DOWN && g == 5;
 		}
 		w->all.vfs[g] = situation == NICS_DOWN && switch_of(g) == 0 ? 0 : 8;
+		w->h.no_nics |= (uint64_t)!w->all.vfs[g] << g; /* as the daemon leaves ports without a link out */
 	}
 	w->all.gpus = SETS - 1;
 	for (unsigned k = 0; k < SIZES; k++)
