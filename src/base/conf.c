@@ -129,6 +129,10 @@ static int set_key(struct conf_reader *rd, const char *section, const char *key,
 		return add_line(c, c->kind, &c->nkinds, key, value, where, rd->err);
 	if (strcmp(section, "partitions") == 0)
 		return add_line(c, c->partition, &c->npartitions, key, value, where, rd->err);
+	if (strcmp(section, "models") == 0)
+		return add_line(c, c->model, &c->nmodels, key, value, where, rd->err);
+	if (strcmp(section, "shapes") == 0)
+		return add_line(c, c->shape, &c->nshapes, key, value, where, rd->err);
 	for (size_t i = 0; i < ARRAY_SIZE(conf_fields); i++) {
 		const struct conf_field *f = &conf_fields[i];
 

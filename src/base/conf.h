@@ -50,6 +50,8 @@ struct conf {
 	size_t           nkinds;
 	struct conf_line partition[CONF_LINES_MAX]; /* [partitions], for plan/partition */
 	size_t           npartitions;
+	struct conf_line model[CONF_LINES_MAX], shape[CONF_LINES_MAX]; /* [models], [shapes], for plan/policy */
+	size_t           nmodels, nshapes;
 };
 
 /* file NULL: the installed one or the built-in copy. -ENOENT if a named file is not there, -EINVAL. */

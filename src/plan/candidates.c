@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/sbuf.h"
 #include "plan/place.h"
 
 const char *place_owner(const struct place *p, struct bdf bdf)
@@ -201,7 +202,7 @@ static bool of_model(struct place *p, const struct host_function *fn)
 	bool any = !req->nmodels;
 
 	for (size_t i = 0; i < req->nmodels && !any; i++)
-		any = plan_model_is(&req->model[i], fn->facts->vendor, fn->facts->device);
+		any = plan_model_is(&p->in->policy, &req->model[i], fn->facts->vendor, fn->facts->device);
 	if (!any)
 		place_reason(p->plan, "gpu.model", fn->bdf, "a GPU of a model that the request names", "it is a %04x:%04x",
 			     fn->facts->vendor, fn->facts->device);
@@ -418,12 +419,31 @@ static void check_required(struct place *p)
 	}
 }
 
+static void say_unknown_models(struct place *p)
+{
+	const struct plan_request *req = p->in->request;
+	const struct plan_policy *policy = &p->in->policy;
+	struct sbuf names = { 0 };
+
+	for (size_t i = 0; i < policy->nnamed_models; i++)
+		sbuf_addf(&names, "%s%s", i ? ", " : "", policy->named_model[i].name);
+	for (size_t i = 0; i < req->nmodels; i++)
+		if (!plan_model_known(policy, &req->model[i]))
+			place_reason(p->plan, "model.unknown", BDF_NONE,
+				     arena_printf(&p->plan->arena, "vendor:device, or a name of [models]: %s", names.text ? names.text : "there is none"),
+				     "no model is called \"%s\"", req->model[i].name);
+	sbuf_done(&names);
+}
+
 /* Everything is looked at, because leftovers count too; but what nobody asked for needs no reasons. */
 int place_candidates(struct place *p, struct error *err)
 {
 	const struct plan_request *req = p->in->request;
 	size_t before = p->plan->nreasons;
-	int r = add_gpus(p, err);
+	int r;
+
+	say_unknown_models(p);
+	r = add_gpus(p, err);
 
 	if (!p->gpus && !req->nrequire)
 		p->plan->nreasons = before;

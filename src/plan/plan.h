@@ -56,6 +56,15 @@ struct plan_wear {
 };
 
 #define PLAN_SHAPE_TEXT 128
+#define PLAN_NAMED_MAX 32
+#define PLAN_WORD_MAX  24 /* of a name, with its end */
+
+/* A name for models of GPUs. */
+struct plan_named_model {
+	char   name[PLAN_WORD_MAX];
+	struct { uint16_t vendor, device; } id[16];
+	size_t n;
+};
 
 struct plan_policy {
 	uint16_t vfs_per_pf; /* how many VFs a PF without any is given, at most its total */
@@ -68,6 +77,8 @@ struct plan_policy {
 	char     shape_more[SOLVE_SHAPES_MAX][PLAN_SHAPE_TEXT]; /* what else a guest of the shape asks for: "vcpus=16,gdr=required" */
 	struct plan_boards boards;
 	bool     scrub;          /* [release] scrub is configured */
+	struct plan_named_model named_model[PLAN_NAMED_MAX];
+	size_t   nnamed_models;
 };
 
 struct plan_input {
@@ -206,6 +217,12 @@ struct plan {
 int plan_shape_request(struct plan_request *ret, const struct plan_policy *policy, size_t shape, bool nics, struct error *err);
 /* [plan] and [partitions]. -EINVAL names the key. */
 int plan_policy_load(struct plan_policy *ret, const struct conf *conf, struct error *err);
+/* src/plan/shape.c: plan_request_read() of a request that may name a shape of velad.conf, and then has its keys. */
+int plan_request_read_shaped(struct plan_request *ret, struct json_object *obj, const struct conf *conf, struct error *err);
+int plan_shapes_check(const struct conf *conf, struct error *err); /* [shapes]: -EINVAL names the line */
+/* src/plan/policy.c: whether a GPU is of the model, by number or by name. */
+bool plan_model_is(const struct plan_policy *p, const struct plan_model *m, uint16_t vendor, uint16_t device);
+bool plan_model_known(const struct plan_policy *p, const struct plan_model *m);
 /* -errno only for no memory; "it does not fit" is plan->fits == false with reasons. */
 int plan_make(struct plan **ret, const struct plan_input *in, struct error *err);
 /* What its cells take, for the plans after it: plan->ncells rooms, which borrow from the plan. How many. */

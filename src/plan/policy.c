@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/auto.h"
 #include "base/conf.h"
@@ -100,6 +101,69 @@ static int add_shape(struct plan_policy *p, char *word, struct error *err)
 	return 0;
 }
 
+/* ---- names -------------------------------------------------------------------------------------- */
+
+static const struct plan_named_model *model_named(const struct plan_policy *p, const char *name)
+{
+	for (size_t i = 0; i < p->nnamed_models; i++)
+		if (strcasecmp(p->named_model[i].name, name) == 0)
+			return &p->named_model[i];
+	return NULL;
+}
+
+bool plan_model_known(const struct plan_policy *p, const struct plan_model *m)
+{
+	return !*m->name || model_named(p, m->name);
+}
+
+bool plan_model_is(const struct plan_policy *p, const struct plan_model *m, uint16_t vendor, uint16_t device)
+{
+	const struct plan_named_model *named = *m->name ? model_named(p, m->name) : NULL;
+
+	for (size_t i = 0; named && i < named->n; i++)
+		if (named->id[i].vendor == vendor && named->id[i].device == device)
+			return true;
+	return !*m->name && !((m->vendor ^ vendor) & m->vendor_mask) && !((m->device ^ device) & m->device_mask);
+}
+
+static int add_id(struct plan_named_model *m, const struct conf_line *line, const char *word, struct error *err)
+{
+	const char *colon = strchr(word, ':');
+	uint64_t vendor = 0, device = 0;
+	char left[8] = "";
+
+	if (colon && colon - word < (ptrdiff_t)sizeof(left))
+		memcpy(left, word, (size_t)(colon - word));
+	if (!colon || parse_uint(&vendor, left, 16, UINT16_MAX) < 0 || parse_uint(&device, colon + 1, 16, UINT16_MAX) < 0)
+		return error_set(err, -EINVAL, "%s: \"%.40s\" is not vendor:device in hex, such as 10de:2330", line->where, word);
+	if (m->n == ARRAY_SIZE(m->id))
+		return error_set(err, -EINVAL, "%s: more than %zu models", line->where, ARRAY_SIZE(m->id));
+	m->id[m->n].vendor = (uint16_t)vendor;
+	m->id[m->n++].device = (uint16_t)device;
+	return 0;
+}
+
+/* Of lines with one name the last counts. */
+static int load_model(struct plan_policy *p, const struct conf_line *line, struct error *err)
+{
+	struct plan_named_model *m = (struct plan_named_model *)model_named(p, line->key);
+	autofree char *text = strdup(line->value);
+	char *rest = text, *word;
+	int r = text ? 0 : error_set(err, -ENOMEM, "no memory for the configuration");
+
+	if (!m && p->nnamed_models == PLAN_NAMED_MAX)
+		return error_set(err, -EINVAL, "%s: more than %d names", line->where, PLAN_NAMED_MAX);
+	if (strlen(line->key) >= PLAN_WORD_MAX)
+		return error_set(err, -EINVAL, "%s: a name has at most %d characters", line->where, PLAN_WORD_MAX - 1);
+	m = m ? m : &p->named_model[p->nnamed_models++];
+	*m = (struct plan_named_model){ 0 };
+	memcpy(m->name, line->key, strlen(line->key));
+	while (r == 0 && (word = strsep(&rest, " \t")))
+		if (*word)
+			r = add_id(m, line, word, err);
+	return r;
+}
+
 int plan_policy_load(struct plan_policy *ret, const struct conf *conf, struct error *err)
 {
 	struct plan_policy p = {
@@ -119,6 +183,10 @@ int plan_policy_load(struct plan_policy *ret, const struct conf *conf, struct er
 	while (r == 0 && (word = strsep(&rest, " \t")))
 		if (*word)
 			r = add_shape(&p, word, err);
+	for (size_t i = 0; i < conf->nmodels && r == 0; i++)
+		r = load_model(&p, &conf->model[i], err);
+	if (r == 0)
+		r = plan_shapes_check(conf, err);
 	if (r == 0)
 		*ret = p;
 	return r;

@@ -248,7 +248,7 @@ static void ask_models(struct place *p)
 				continue;
 			need++;
 			for (uint32_t g = 0; g < p->ngpus; g++)
-				if (plan_model_is(&req->model[i], gpu_fn(p, g)->facts->vendor, gpu_fn(p, g)->facts->device))
+				if (plan_model_is(&p->in->policy, &req->model[i], gpu_fn(p, g)->facts->vendor, gpu_fn(p, g)->facts->device))
 					gpus |= UINT64_C(1) << g;
 		}
 		if (need) {

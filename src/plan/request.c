@@ -53,7 +53,7 @@ static const struct json_field request_fields[] = {
 	{ "policy", JSON_STRING, offsetof(struct raw, policy), .min = 1, .max = 16 },
 	{ "spread", JSON_STRING, offsetof(struct raw, spread), .min = 1, .max = 16 },
 	{ "rails", JSON_BOOL, offsetof(struct raw, r.rails) },
-	{ "model", JSON_STRING, offsetof(struct raw, model), .min = 1, .max = 16 },
+	{ "model", JSON_STRING, offsetof(struct raw, model), .min = 1, .max = 23 },
 	{ "models", JSON_ANY, offsetof(struct raw, models) },
 	{ "exclusive", JSON_BOOL, offsetof(struct raw, r.exclusive) },
 	{ "gdr", JSON_STRING, offsetof(struct raw, gdr), .min = 1, .max = 16 },
@@ -105,11 +105,6 @@ static int read_list(struct bdf *list, size_t *n, json_object *array, const char
 	return 0;
 }
 
-bool plan_model_is(const struct plan_model *m, uint16_t vendor, uint16_t device)
-{
-	return !((m->vendor ^ vendor) & m->vendor_mask) && !((m->device ^ device) & m->device_mask);
-}
-
 /* "10de:2330", or "10de:*": four hex digits, or an asterisk */
 static bool parse_model(struct plan_model *ret, const char *text)
 {
@@ -129,13 +124,28 @@ static bool parse_model(struct plan_model *ret, const char *text)
 	return true;
 }
 
+/* "H100": letters, digits and - _ . */
+static bool parse_model_name(struct plan_model *ret, const char *text)
+{
+	*ret = (struct plan_model){ 0 };
+	if (!isalnum((unsigned char)*text) || strlen(text) >= sizeof(ret->name))
+		return false;
+	for (size_t i = 0; text[i]; i++) {
+		if (!isalnum((unsigned char)text[i]) && !strchr("-_.", text[i]))
+			return false;
+		ret->name[i] = (char)tolower((unsigned char)text[i]);
+	}
+	return true;
+}
+
 static int add_model(struct plan_request *r, const char *key, const char *text, struct error *err)
 {
 	struct plan_model *m = &r->model[r->nmodels];
 	uint8_t kinds = 0, kind = UINT8_MAX;
 
-	if (!parse_model(m, text))
-		return error_set(err, -EINVAL, "request.%s is \"%.20s\"; say vendor:device in hex, such as 10de:2330, or 10de:*", key, text);
+	if (!parse_model(m, text) && !parse_model_name(m, text))
+		return error_set(err, -EINVAL, "request.%s is \"%.20s\"; say a name of [models], such as h100, or vendor:device in hex, such as "
+				 "10de:2330, or 10de:*", key, text);
 	for (size_t i = 0; i < r->nmodels; i++) {
 		kinds = r->model_kind[i] >= kinds ? (uint8_t)(r->model_kind[i] + 1) : kinds;
 		if (memcmp(&r->model[i], m, sizeof(*m)) == 0)
@@ -298,6 +308,9 @@ static int check_whole(const struct plan_request *r, struct error *err)
 		return error_set(err, -EINVAL, "request.model is of GPUs, and it has none");
 	if (r->hugepages && (r->hugepages & (r->hugepages - 1) || r->memory % r->hugepages))
 		return error_set(err, -EINVAL, "request.hugepages must be a power of two that request.memory is a multiple of");
+	if (r->hugepages && r->cells > r->memory / r->hugepages)
+		return error_set(err, -EINVAL, "request has %llu cells but %llu pages of memory; each cell has one at least",
+				 (unsigned long long)r->cells, (unsigned long long)(r->memory / r->hugepages));
 	if (r->cells > r->vcpus)
 		return error_set(err, -EINVAL, "request has %llu cells but %llu vCPUs; each cell has one at least",
 				 (unsigned long long)r->cells, (unsigned long long)r->vcpus);
@@ -314,6 +327,9 @@ static int check_whole(const struct plan_request *r, struct error *err)
 		if (bdf_in(r->exclude, r->nexclude, r->require[i]))
 			return error_set(err, -EINVAL, "request both requires and excludes %s",
 					 bdf_text(text, r->require[i]));
+	if (!r->exclusive && r->nrequire > r->gpus + r->vfs + r->gpus * r->vfs_per_gpu + r->nvme)
+		return error_set(err, -EINVAL, "request.require names %zu devices, and gpus, VFs and nvme are %llu", r->nrequire,
+				 (unsigned long long)(r->gpus + r->vfs + r->gpus * r->vfs_per_gpu + r->nvme));
 	return 0;
 }
 
@@ -395,7 +411,7 @@ static void add_models(struct json_out *o, const struct plan_request *r)
 
 	for (size_t i = 0; i < r->nmodels; i++) {
 		const struct plan_model *m = &r->model[i];
-		const char *text = m->device_mask ? arena_printf(&arena, "%04x:%04x", m->vendor, m->device)
+		const char *text = *m->name ? m->name : m->device_mask ? arena_printf(&arena, "%04x:%04x", m->vendor, m->device)
 						  : arena_printf(&arena, "%04x:*", m->vendor);
 
 		o->failed = o->failed || !text;

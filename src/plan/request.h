@@ -29,9 +29,10 @@ enum plan_gdr {
 	PLAN_GDR_MAX_,
 };
 
-/* "10de:2330", "10de:*" */
+/* "10de:2330", "10de:*"; or a name of [models] */
 struct plan_model {
 	uint16_t vendor, vendor_mask, device, device_mask;
+	char     name[24]; /* in small letters; "": by number */
 };
 
 #define PLAN_MODELS_MAX      16
@@ -73,7 +74,6 @@ struct plan_request {
 	struct plan_seed seed;
 };
 
-bool plan_model_is(const struct plan_model *m, uint16_t vendor, uint16_t device);
 /* Defaults: 1 vCPU, 512 MiB, no GPU, no VF, max_path SYS. -EINVAL names the key and the fix. */
 int  plan_request_read(struct plan_request *ret, struct json_object *obj, struct error *err);
 void plan_request_done(struct plan_request *r);

@@ -52,6 +52,7 @@ struct option {
 
 static const struct option options[] = {
 	{ "gpus", 0, "N", NUMBER, CTL_REQUEST, 0, NULL, "gpus", "GPUs" },
+	{ "shape", 0, "NAME", STRING, CTL_REQUEST, 0, NULL, "shape", "what [shapes] of velad.conf has, beside these flags" },
 	{ "vfs-per-gpu", 0, "N", NUMBER, CTL_REQUEST, 0, NULL, "vfs_per_gpu", "VFs for each GPU, on a NIC near it" },
 	{ "vfs", 0, "N", NUMBER, CTL_REQUEST, 0, NULL, "vfs", "or: VFs for the guest as a whole" },
 	{ "nvme", 0, "N", NUMBER, CTL_REQUEST, 0, NULL, "nvme", "NVMe drives that no driver of the host's has" },
@@ -64,7 +65,7 @@ static const struct option options[] = {
 	  "limits above are strict (default) or loose" },
 	{ "spread", 0, "pf", STRING, CTL_REQUEST, 0, NULL, "spread", "no two VFs on one NIC port" },
 	{ "rails", 0, NULL, YES, CTL_REQUEST, 0, NULL, "rails", "each GPU's VFs from NICs of its rail" },
-	{ "model", 0, "ID", STRING, CTL_REQUEST, 0, NULL, "model", "all GPUs are of this vendor:device" },
+	{ "model", 0, "ID", STRING, CTL_REQUEST, 0, NULL, "model", "all GPUs are of this, such as h100 or 10de:2330" },
 	{ "models", 0, "ID", LIST, CTL_REQUEST, 0, NULL, "models", "or: one GPU of this; once for each GPU" },
 	{ "whole-host", 0, NULL, YES, CTL_REQUEST, 0, NULL, "exclusive", "the whole host: all GPUs, and no other guest" },
 	{ "gdr", 0, "WANT", STRING, CTL_REQUEST, 0, NULL, "gdr", "direct NIC-GPU: required preferred (default) off" },

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "plan/request.h"
+#include "plan/plan.h"
 #include "velactl/args.h"
 
 int ctl_request_file(json_object **ret, const char *file, struct error *err)
@@ -47,8 +47,8 @@ static int name_flag(int r, struct error *err)
 	return r;
 }
 
-int ctl_request_read(json_object **ret, struct plan_request *req, const struct ctl_args *args, const char *name,
-		     struct error *err)
+int ctl_request_read(json_object **ret, struct plan_request *req, const struct ctl_args *args, const struct conf *conf,
+		     const char *name, struct error *err)
 {
 	auto_(json_object_put) json_object *o = NULL;
 	int r = 0;
@@ -71,7 +71,7 @@ int ctl_request_read(json_object **ret, struct plan_request *req, const struct c
 			return error_set(err, -ENOMEM, "no memory for the request");
 		}
 	}
-	r = plan_request_read(req, o, err);
+	r = plan_request_read_shaped(req, o, conf, err);
 	if (r < 0)
 		return args->file ? error_prefix(err, "%s", args->file) : name_flag(r, err);
 	*ret = steal(o);

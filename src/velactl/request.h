@@ -3,6 +3,7 @@
 /* velactl/request — the request of plan and create: from flags, or from --file; checked here, so that a
  * mistake is found without velad. */
 
+struct conf;
 struct ctl_args;
 struct error;
 struct json_object;
@@ -13,4 +14,4 @@ int ctl_request_file(struct json_object **ret, const char *file, struct error *e
 /* name NULL: none was given. *ret on entry: the document of --file if it was read already, else NULL; then what is
  * sent, the caller puts it. req is the same as values, the caller ends it with plan_request_done(). */
 int ctl_request_read(struct json_object **ret, struct plan_request *req, const struct ctl_args *args,
-		     const char *name, struct error *err);
+		     const struct conf *conf, const char *name, struct error *err);

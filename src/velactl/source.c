@@ -225,7 +225,7 @@ int ctl_source_gang(json_object **ret, struct ctl *c, json_object *body, struct 
 		return error_set(err, -EINVAL, "bundles must be a list of 1 to %d requests", PLAN_GANG_MAX);
 	for (; read < n && r == 0; read += r == 0) {
 		request[read] = &r_of[read];
-		r = plan_request_read(&r_of[read], json_object_array_get_idx(list, read), err);
+		r = plan_request_read_shaped(&r_of[read], json_object_array_get_idx(list, read), &c->conf, err);
 		if (r < 0)
 			(void)error_prefix(err, "bundle %zu", read);
 	}

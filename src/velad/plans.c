@@ -286,7 +286,7 @@ int plans_read(struct manager *m, struct plan_request *ret, struct lease **lease
 		return r;
 	id = json_object_get(json_object_object_get(body, "plan"));
 	if (!json_object_object_get_ex(body, "plan", NULL))
-		return plan_request_read(ret, body, err);
+		return plan_request_read_shaped(ret, body, &m->conf, err);
 	if (!json_object_is_type(id, json_type_string))
 		return error_set(err, -EINVAL, "request.plan must be the id of a lease, a string");
 	json_object_object_del(body, "plan");
@@ -423,7 +423,7 @@ static int plan_request(struct manager *m, json_object *body, unsigned seconds, 
 			struct api_response *res, struct error *err)
 {
 	struct plan_request request;
-	int r = plan_request_read(&request, body, err);
+	int r = plan_request_read_shaped(&request, body, &m->conf, err);
 
 	if (r < 0)
 		return r;
@@ -481,7 +481,7 @@ static int plan_bundles(struct manager *m, json_object *body, unsigned seconds, 
 				 LEASE_BUNDLES_MAX);
 	for (; read < n && r == 0; read += r == 0) {
 		request[read] = &r_of[read];
-		r = plan_request_read(&r_of[read], json_object_array_get_idx(list, read), err);
+		r = plan_request_read_shaped(&r_of[read], json_object_array_get_idx(list, read), &m->conf, err);
 		if (r < 0)
 			(void)error_prefix(err, "bundle %zu", read);
 	}

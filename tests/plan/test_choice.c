@@ -182,6 +182,7 @@ static void models_count_once(void **state)
 	topo_unref(t);
 	t = synth_topo(&s);
 	refused_with(test_plan(t, "{\"gpus\":2,\"models\":[\"10de:*\",\"10de:26b3\"]}", NULL, 0), "models.none");
+	refused_with(test_plan(t, "{\"gpus\":1,\"model\":\"h1000\"}", NULL, 0), "model.unknown");
 	topo_unref(t);
 }
 
