@@ -412,9 +412,9 @@ static void check_required(struct place *p)
 		if (at == TOPO_NONE && !future)
 			place_reason(p->plan, "device.unknown", req->require[i], "a function of this host (velactl topo --all)",
 				     "there is no such function");
-		else if (at != TOPO_NONE && k != HOST_GPU && k != HOST_VF && k != HOST_NVME)
+		else if (at != TOPO_NONE && k != HOST_GPU && k != HOST_VF && (k != HOST_NVME || !req->nvme))
 			place_reason(p->plan, "device.kind", req->require[i],
-				     k == HOST_NVSWITCH ? "an exclusive guest and FABRIC_MODE 0: then NVSwitches go along" : "a GPU, a VF or an NVMe drive",
+				     k == HOST_NVSWITCH ? "an exclusive guest and FABRIC_MODE 0: then NVSwitches go along" : "a GPU, a VF, or with nvme a drive",
 				     "it is a %s", host_kind_text(k));
 	}
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "velactl/args.h"
 
+static const struct conf none; /* no shapes */
+
 #include "fixture.h"
 #include "velactl/request.h"
 
@@ -112,7 +114,7 @@ static void assert_request(struct ctl_args *a, const char *name, const char *exp
 	struct plan_request req;
 	json_object *o = NULL;
 
-	if (ctl_request_read(&o, &req, a, name, &err) < 0)
+	if (ctl_request_read(&o, &req, a, &none, name, &err) < 0)
 		fail_msg("%s", err.text);
 	assert_string_equal(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
 			    expected);
@@ -135,8 +137,8 @@ static void flags_make_the_request(void **state)
 	assert_request(&a, NULL, "{\"vfs\":3,\"vcpus\":8,\"numa_node\":-1}");
 	assert_int_equal(PARSE("--gpus", "1", "--gpus", "2"), 0);
 	assert_request(&a, NULL, "{\"gpus\":2}");
-	assert_int_equal(PARSE("--gpus=1", "--require", "0000:19:00.0", "--require", "3b:00.0", "--exclude=0000:4c:00.0"), 0);
-	assert_request(&a, NULL, "{\"gpus\":1,\"require\":[\"0000:19:00.0\",\"3b:00.0\"],\"exclude\":[\"0000:4c:00.0\"]}");
+	assert_int_equal(PARSE("--gpus=2", "--require", "0000:19:00.0", "--require", "3b:00.0", "--exclude=0000:4c:00.0"), 0);
+	assert_request(&a, NULL, "{\"gpus\":2,\"require\":[\"0000:19:00.0\",\"3b:00.0\"],\"exclude\":[\"0000:4c:00.0\"]}");
 	assert_int_equal(PARSE("--kernel", "/k", "--initrd=/i", "--cmdline", "console=ttyS0 quiet", "--disk", "/d"), 0);
 	assert_request(&a, NULL, "{\"boot\":{\"kernel\":\"/k\",\"initrd\":\"/i\",\"cmdline\":\"console=ttyS0 quiet\",\"disk\":\"/d\"}}");
 }
@@ -147,7 +149,7 @@ static void assert_no_request(struct ctl_args *a, const char *name, const char *
 	struct plan_request req;
 	json_object *o = NULL;
 
-	assert_true(ctl_request_read(&o, &req, a, name, &err) < 0);
+	assert_true(ctl_request_read(&o, &req, a, &none, name, &err) < 0);
 	assert_string_equal(err.text, expected);
 	ctl_args_done(a);
 }
@@ -192,7 +194,7 @@ static void requests_from_a_file(void **state)
 	assert_request(&a, "b", "{\"name\":\"b\",\"gpus\":1}");
 	assert_int_equal(dprintf(fd, ","), 1);
 	assert_int_equal(PARSE("--file", file), 0);
-	assert_int_equal(ctl_request_read(&(json_object *){ NULL }, &(struct plan_request){ 0 }, &a, NULL, &err), -EINVAL);
+	assert_int_equal(ctl_request_read(&(json_object *){ NULL }, &(struct plan_request){ 0 }, &a, &none, NULL, &err), -EINVAL);
 	assert_non_null(strstr(err.text, file));
 	ctl_args_done(&a);
 	(void)close(fd);
