@@ -197,7 +197,7 @@ void place_nearest(struct place *p)
 			miss(p, BDF_NONE, arena_printf(&p->plan->arena, "%u NVMe drive%s", drives, drives == 1 ? "" : "s"), "so many can be given");
 		return;
 	}
-	if (!miss_limits(p) && !miss_gpu(p) && !miss_nic(p) && p->gpus > 1 && !p->in->request->exclusive)
+	if (!miss_limits(p) && !miss_gpu(p) && !miss_nic(p) && p->gpus > 1 && !p->in->request->exclusive && p->in->request->nmodels < 2)
 		miss_count(p);
 }
 

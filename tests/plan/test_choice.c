@@ -462,6 +462,99 @@ static void quarantined_are_not_given(void **state)
 	topo_unref(t);
 }
 
+static struct plan *plan_keeping(const struct topo *t, unsigned host_cores, const char *json)
+{
+	struct plan_request req = test_request(json);
+	struct plan_input in = { .topo = t, .request = &req, .policy = TEST_POLICY };
+	struct error err = ERROR_INIT;
+	struct plan *p = NULL;
+
+	in.policy.host_cores = host_cores;
+	if (plan_make(&p, &in, &err) < 0)
+		fail_msg("%s", err.text);
+	plan_request_done(&req);
+	return p;
+}
+
+/* snc4: eight nodes of 14 cores with two threads, core i of node 0 is CPUs i and 112 + i; and two nodes without CPUs. */
+static void cpus_are_whole_cores(void **state)
+{
+	struct topo *t = test_topo_host("snc4");
+	struct plan *p = plan_keeping(t, 2, "{\"vcpus\":3,\"numa_node\":0}");
+
+	(void)state;
+	assert_true(p->fits && p->ncells == 1 && p->cell[0].host_node == 0 && p->cell[0].vcpus == 3);
+	for (unsigned c = 0; c < 2; c++) /* the host's */
+		assert_false(cpuset_has(p->cell[0].cpus, c) || cpuset_has(p->cell[0].cpus, c + 112));
+	for (unsigned c = 2; c < 4; c++) /* siblings go together */
+		assert_true(cpuset_has(p->cell[0].cpus, c) && cpuset_has(p->cell[0].cpus, c + 112));
+	plan_free(p);
+	p = plan_keeping(t, 0, "{\"vcpus\":28,\"numa_node\":0}");
+	assert_true(p->fits);
+	plan_free(p);
+	refused_with(plan_keeping(t, 0, "{\"vcpus\":29,\"numa_node\":0}"), "cpus.short");
+	refused_with(plan_keeping(t, 1, "{\"vcpus\":27,\"numa_node\":0}"), "cpus.short");
+	refused_with(plan_keeping(t, 14, "{\"vcpus\":1,\"numa_node\":0}"), "cpus.short");
+	refused_with(plan_keeping(t, 0, "{\"vcpus\":1,\"numa_node\":8}"), "cpus.short"); /* without CPUs */
+	p = plan_keeping(t, 0, "{\"vcpus\":8,\"cells\":8,\"memory\":\"1G\"}");
+	assert_true(p->fits && p->ncells == 8);
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(p->cell[i].host_node, i);
+	plan_free(p);
+	topo_unref(t);
+}
+
+/* Pages are those of the cell's node, whatever others have. */
+static void pages_are_of_the_node(void **state)
+{
+	struct topo *t = test_topo_host("xe9680");
+	const struct host_node *n = &topo_inventory(t)->node[1];
+	uint64_t free = 0;
+	char json[160];
+	struct plan *p;
+
+	(void)state;
+	for (size_t i = 0; i < n->npools; i++)
+		free = n->pool[i].page_size == 1u << 30 ? n->pool[i].free : free;
+	assert_true(free > 1);
+	(void)snprintf(json, sizeof(json), "{\"gpus\":1,\"numa_node\":%d,\"hugepages\":\"1G\",\"memory\":\"%lluG\"}", n->id, (unsigned long long)free);
+	p = test_plan(t, json, NULL, 0);
+	assert_true(p->fits && p->hugepages == 1u << 30 && p->cell[0].memory == free << 30);
+	plan_free(p);
+	(void)snprintf(json, sizeof(json), "{\"gpus\":1,\"numa_node\":%d,\"hugepages\":\"1G\",\"memory\":\"%lluG\"}", n->id, (unsigned long long)free + 1);
+	refused_with(test_plan(t, json, NULL, 0), "hugepages.short");
+	topo_unref(t);
+}
+
+/* kubevirt-gpu-device-plugin#133: of Fabric Manager's {all}, 2 x 4, 4 x 2, 8 x 1 no pair is free, though two GPUs are: module
+ * ids 1 and 2 (4c, 19), whose pairs are {1,3} and {2,4}. */
+static void a_pair_is_a_partition(void **state)
+{
+	static const char *const held[] = { "0000:3b:00.0", "0000:5d:00.0", "0000:9b:00.0", "0000:bb:00.0", "0000:cb:00.0", "0000:db:00.0" };
+	struct topo *t = test_topo_host("xe9680");
+	struct plan_request req = test_request("{\"gpus\":2,\"vcpus\":2}");
+	struct plan_taken taken[ARRAY_SIZE(held)];
+	struct plan_input in = { .topo = t, .request = &req, .taken = taken, .ntaken = ARRAY_SIZE(held), .policy = TEST_POLICY };
+	struct error err = ERROR_INIT;
+	struct plan *p = NULL;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(held); i++)
+		taken[i] = (struct plan_taken){ test_bdf(held[i]), "instance a" };
+	in.policy.boards.shared = 0; /* as Fabric Manager says */
+	assert_int_equal(plan_make(&p, &in, &err), 0);
+	refused_with(p, "partition.held");
+	in.ntaken--; /* db comes free: of no help */
+	assert_int_equal(plan_make(&p, &in, &err), 0);
+	assert_false(p->fits);
+	plan_free(p);
+	taken[0].bdf = test_bdf("0000:db:00.0"); /* 3b comes free instead: 19 and 3b have 2 and 4 */
+	assert_int_equal(plan_make(&p, &in, &err), 0);
+	fits_with(p, "19:00.0 3b:00.0");
+	plan_request_done(&req);
+	topo_unref(t);
+}
+
 /* Of equals the one that was given out least often. */
 static void the_least_worn(void **state)
 {
@@ -492,7 +585,8 @@ int main(void)
 		cmocka_unit_test(ports_without_a_link), cmocka_unit_test(cells_and_pages), cmocka_unit_test(exclusive_is_the_host),
 		cmocka_unit_test(cores_are_exclusive), cmocka_unit_test(memory_is_promised),
 		cmocka_unit_test(the_next_best), cmocka_unit_test(the_nearest_miss),
-		cmocka_unit_test(quarantined_are_not_given), cmocka_unit_test(the_least_worn),
+		cmocka_unit_test(quarantined_are_not_given), cmocka_unit_test(the_least_worn), cmocka_unit_test(a_pair_is_a_partition),
+		cmocka_unit_test(cpus_are_whole_cores), cmocka_unit_test(pages_are_of_the_node),
 	};
 
 	return cmocka_run_group_tests_name("choice", tests, NULL, NULL);
