@@ -206,7 +206,7 @@ static struct bundle any_bundle(uint64_t *s, unsigned ngpus)
 	b.loose = synth_random(s, 4) == 0;
 	/* NICs of other nodes bring cells there, which the oracle does not follow */
 	if (!b.loose && synth_random(s, 2) && (b.max_path < TOPO_NODE || !(b.vfs + b.whole))) {
-		b.vcpus = 2 * (1 + synth_random(s, 5));
+		b.vcpus = 6 * (1 + synth_random(s, 2)); /* beside any of them there is room for those with 2 */
 		b.gib = 8 * (1 + synth_random(s, 5));
 	}
 	return b;
@@ -261,7 +261,7 @@ static void check_seed(uint64_t seed)
 	uint64_t s = seed;
 	struct synth host = {
 		.nodes = 1 + synth_random(&s, 2), .bridges = 1, .switches = 1 + synth_random(&s, 2), .gpus = 1 + synth_random(&s, 2),
-		.nics = 1 + synth_random(&s, 2), .total_vfs = 1 + synth_random(&s, 2), .free_mib = NODE_MEMORY * 1024 + 512, .seed = seed,
+		.nics = 1 + synth_random(&s, 2), .total_vfs = 1 + synth_random(&s, 2), .free_mib = NODE_MEMORY * 1024 + 1024, .seed = seed,
 	};
 	autofree char *text = synth_text(&host);
 	struct topo *t = test_topo_text(text);
