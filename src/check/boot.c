@@ -234,19 +234,6 @@ static void config_acs_lost(struct check_run *run)
 	each_entry(run, judge_lost);
 }
 
-/* Mended by 9cf8a952d57b, in 6.15 and in the stable releases of spring 2025. */
-static bool parser_mended(const char *kernel)
-{
-	static const unsigned mended[][2] = { { 14, 2 }, { 13, 11 }, { 12, 23 } };
-	unsigned major = 0, minor = 0, patch = 0;
-
-	(void)sscanf(kernel, "%u.%u.%u", &major, &minor, &patch);
-	for (size_t i = 0; i < ARRAY_SIZE(mended); i++)
-		if (major == 6 && minor == mended[i][0])
-			return patch >= mended[i][1];
-	return major > 6 || (major == 6 && minor >= 15);
-}
-
 /* A vendor's kernel may have the fix without the number: then all ports are as asked. */
 static bool all_as_asked(struct check_run *run)
 {
@@ -277,7 +264,7 @@ static void config_acs_parser(struct check_run *run)
 
 	if (!config_acs(run) || host_kernel_since(run->inv->kernel, 6, 11) != HOST_PRESENT)
 		return;
-	if (parser_mended(kernel))
+	if (host_kernel_config_acs_mended(kernel))
 		check_pass(run, "kernel %s has the fix", kernel);
 	else if (all_as_asked(run))
 		check_pass(run, "kernel %s: every port is as asked", kernel);

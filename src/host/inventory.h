@@ -149,3 +149,6 @@ const struct host_node     *host_node_find(const struct inventory *inv, int id);
  * number below it is decisive only for mainline, stable and Debian: other distributions add features to old ones.
  * UNKNOWN so, and for what is no release. */
 enum host_known host_kernel_since(const char *release, unsigned major, unsigned minor);
+/* It reads all of pci=config_acs=, and a 0 of it clears: 9cf8a952d57b, "PCI/ACS: Fix 'pci=config_acs=' parameter", of 6.15,
+ * which the stable releases of spring 2025 have (their numbers are not verified). A vendor's may have it without the number. */
+bool host_kernel_config_acs_mended(const char *release);

@@ -34,3 +34,15 @@ enum host_known host_kernel_since(const char *release, unsigned major, unsigned 
 		return HOST_PRESENT;
 	return is_plain(release + end) ? HOST_ABSENT : HOST_UNKNOWN;
 }
+
+bool host_kernel_config_acs_mended(const char *release)
+{
+	static const unsigned mended[][2] = { { 14, 2 }, { 13, 11 }, { 12, 23 } };
+	unsigned major = 0, minor = 0, patch = 0;
+
+	(void)sscanf(release, "%u.%u.%u", &major, &minor, &patch);
+	for (size_t i = 0; i < ARRAY_SIZE(mended); i++)
+		if (major == 6 && minor == mended[i][0])
+			return patch >= mended[i][1];
+	return major > 6 || (major == 6 && minor >= 15);
+}

@@ -336,8 +336,8 @@ static int write_argument(struct boot *b)
 	return r < 0 ? r : finish(p, &p->grub, &file);
 }
 
-/* config_acs= came with 6.11 (47c8846a49ba). Until 9cf8a952d57b, "PCI/ACS: Fix 'pci=config_acs=' parameter", of 6.15 and
- * later stable releases, it lost what came after the first device, and a 0 did not clear what firmware had set. */
+/* config_acs= came with 6.11 (47c8846a49ba). Until it was mended it lost what came after the first device, and a 0 did not
+ * clear what firmware had set. */
 static const char *kernel_warning(const struct plan_acs *p, const char *kernel)
 {
 	unsigned major = 0, minor = 0;
@@ -351,7 +351,7 @@ static const char *kernel_warning(const struct plan_acs *p, const char *kernel)
 		return regroups ? "has no config_acs=, which came with 6.11; disable_acs_redir= clears redirects but leaves IOMMU groups that "
 				  "claim more isolation than there is: take a newer kernel" :
 				  "has no config_acs=, which came with 6.11; velactl acs apply sets the bits at run time, and velad keeps them";
-	if (major == 6 && minor < 15 && (p->nboot > 1 || regroups))
+	if (!host_kernel_config_acs_mended(kernel) && (p->nboot > 1 || regroups))
 		return "may take only the first device of config_acs=, and not clear what firmware has set (mended in 6.15 and later stable "
 		       "releases): look for \"Can't parse ACS command line parameter\" in its log, and at velactl acs show";
 	return NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Scores: the words for their terms, and the leftover tables.
+/* Scores: which term differs, and the leftover tables.
  *
  * A bundle of a shape is one at the best class that the whole host has for that many GPUs: the nearest NICs first, then
  * the nearest GPUs, and where NVSwitch partitions are in force one of these. cap[shape][set] is how many of them a
@@ -10,23 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/strtab.h"
 #include "plan/search.h"
-
-static const char *const names[SCORE_TERMS] = {
-	[SCORE_PATH] = "worst GPU-NIC path",
-	[SCORE_BANDWIDTH] = "narrowest GPU-NIC way",
-	[SCORE_GPU_PATH] = "worst GPU-GPU path",
-	[SCORE_NODES] = "NUMA nodes",
-	[SCORE_SHARING] = "VFs on one PF",
-	[SCORE_LEFTOVER] = "GPUs lost to later bundles",
-	[SCORE_WEAR] = "wear",
-};
-
-const char *score_text(enum score_term t)
-{
-	return strtab_text(names, SCORE_TERMS, (int)t);
-}
 
 enum score_term score_differ(const struct score *a, const struct score *b)
 {

@@ -29,6 +29,5 @@ static inline bool score_less(const struct score *a, const struct score *b)
 	return false;
 }
 
-const char *score_text(enum score_term t); /* "worst GPU-NIC path" */
 /* The first term in which the two differ; SCORE_TERMS: none. */
 enum score_term score_differ(const struct score *a, const struct score *b);

@@ -5,7 +5,6 @@
 #include <linux/pci_regs.h>
 #include <string.h>
 
-#include "base/strtab.h"
 #include "host/inventory.h"
 #include "topo/route.h"
 
@@ -19,13 +18,6 @@ struct work {
 	bool                    vf;
 	struct arena           *arena;
 };
-
-const char *topo_ats_text(enum topo_ats_state s)
-{
-	static const char *const text[] = { "ok", "no", "unknown" };
-
-	return strtab_text(text, 3, (int)s);
-}
 
 static int say(struct work *w, enum topo_ats_state state, const char *rule, const char *observed, const char *needed,
 	       const char *fix)

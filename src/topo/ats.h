@@ -23,4 +23,3 @@ struct topo_ats {
 /* at: a PF, a VF or a data-direct function. vf: what the guest gets is a VF of it, which need not exist yet; of a VF it
  * goes without saying. Texts are in the arena. -ENOMEM. */
 int topo_ats(struct topo_ats *ret, const struct topo *t, uint32_t at, bool vf, struct arena *arena);
-const char *topo_ats_text(enum topo_ats_state s); /* "ok" "no" "unknown" */

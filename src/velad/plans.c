@@ -91,30 +91,35 @@ static int input_of_now(struct manager *m, struct plan_input *ret, const struct 
 	return r;
 }
 
-static int plan_now(struct manager *m, struct plan **ret, const struct plan_request *request, const struct lease *except,
-		    size_t bundle, struct error *err)
-{
-	struct arena arena = { 0 };
-	struct plan_input in;
-	int r = input_of_now(m, &in, except, bundle, &arena, err);
+/* One plan, or those of a gang. */
+struct attempt {
+	const struct plan_request *const *request;
+	size_t              n;
+	const struct lease *except; /* a bundle of a lease whose devices are free to it; NULL: none */
+	size_t              bundle;
+	bool                gang;
+	struct plan        *plan; /* owned; the result */
+	struct plan_gang   *all;  /* or this */
+};
 
-	if (r == 0) {
-		in.request = request;
-		r = plan_make(ret, &in, err);
-	}
-	arena_done(&arena);
-	return r;
+static void attempt_done(struct attempt *a)
+{
+	a->plan = plan_free(a->plan);
+	a->all = plan_gang_free(a->all);
 }
 
-static int gang_now(struct manager *m, struct plan_gang **ret, const struct plan_request *const *request, size_t n,
-		    struct error *err)
+static int plan_now(struct manager *m, struct attempt *a, struct error *err)
 {
 	struct arena arena = { 0 };
 	struct plan_input in;
-	int r = input_of_now(m, &in, NULL, 0, &arena, err);
+	int r = input_of_now(m, &in, a->except, a->bundle, &arena, err);
 
-	if (r == 0)
-		r = plan_gang_make(ret, &in, request, n, err);
+	if (r == 0 && a->gang) {
+		r = plan_gang_make(&a->all, &in, a->request, a->n, err);
+	} else if (r == 0) {
+		in.request = a->request[0];
+		r = plan_make(&a->plan, &in, err);
+	}
 	arena_done(&arena);
 	return r;
 }
@@ -144,57 +149,62 @@ static void basis(struct host_changes *which, const struct topo *t, const struct
 	}
 }
 
+static void basis_of(struct host_changes *which, const struct topo *t, const struct attempt *a)
+{
+	if (!a->gang)
+		basis(which, t, a->plan);
+	for (size_t i = 0; a->gang && i < a->all->n; i++) {
+		struct host_changes one = { 0 };
+
+		basis(&one, t, a->all->plan[i]);
+		host_changes_merge(which, &one);
+		host_changes_done(&one);
+	}
+	which->lost |= a->gang && !a->all->fits;
+}
+
 /* A plan is made from what was heard of, so what it stands on is read before it is believed: an event that did not
  * come, or never does (a write to driver_override or ACS), makes no wrong plan. */
-int plans_make(struct manager *m, struct plan **ret, const struct plan_request *request, const struct lease *except,
-	       size_t bundle, struct error *err)
+static int make(struct manager *m, struct attempt *a, struct error *err)
 {
 	for (unsigned tries = 0; tries < PLAN_TRIES; tries++) {
-		auto_(plan_free) struct plan *plan = NULL;
 		struct host_changes which = { 0 };
-		int r = plan_now(m, &plan, request, except, bundle, err);
+		int r = plan_now(m, a, err);
 
 		if (r < 0)
 			return r;
-		basis(&which, current_topo(m->now), plan);
+		basis_of(&which, current_topo(m->now), a);
 		r = current_verify(m->now, &which, err);
 		host_changes_done(&which);
 		if (r == 0)
-			*ret = steal(plan);
-		if (r <= 0)
+			return 0;
+		attempt_done(a);
+		if (r < 0)
 			return r;
 	}
 	return error_set(err, -ESTALE, "the machine changed %d times while this was planned; try again when it is quiet",
 			 PLAN_TRIES);
 }
 
-/* The same for several. */
+int plans_make(struct manager *m, struct plan **ret, const struct plan_request *request, const struct lease *except,
+	       size_t bundle, struct error *err)
+{
+	struct attempt a = { .request = &request, .n = 1, .except = except, .bundle = bundle };
+	int r = make(m, &a, err);
+
+	if (r == 0)
+		*ret = a.plan;
+	return r;
+}
+
 static int make_gang(struct manager *m, struct plan_gang **ret, const struct plan_request *const *request, size_t n, struct error *err)
 {
-	for (unsigned tries = 0; tries < PLAN_TRIES; tries++) {
-		auto_(plan_gang_free) struct plan_gang *gang = NULL;
-		struct host_changes which = { 0 };
-		int r = gang_now(m, &gang, request, n, err);
+	struct attempt a = { .request = request, .n = n, .gang = true };
+	int r = make(m, &a, err);
 
-		if (r < 0)
-			return r;
-		for (size_t i = 0; i < gang->n; i++) {
-			struct host_changes one = { 0 };
-
-			basis(&one, current_topo(m->now), gang->plan[i]);
-			host_changes_merge(&which, &one);
-			host_changes_done(&one);
-		}
-		which.lost |= !gang->fits;
-		r = current_verify(m->now, &which, err);
-		host_changes_done(&which);
-		if (r == 0)
-			*ret = steal(gang);
-		if (r <= 0)
-			return r;
-	}
-	return error_set(err, -ESTALE, "the machine changed %d times while this was planned; try again when it is quiet",
-			 PLAN_TRIES);
+	if (r == 0)
+		*ret = a.all;
+	return r;
 }
 
 /* ---- bodies ----------------------------------------------------------------------------------------- */

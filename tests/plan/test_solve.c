@@ -503,8 +503,8 @@ static bool check_seed(uint64_t seed)
 	if (found && (memcmp(b.best, a.score.term, sizeof(b.best)) != 0 || a.gpus != b.gpus))
 		for (int i = 0; i < SCORE_TERMS; i++)
 			if (i == SCORE_TERMS - 1 || a.score.term[i] != b.best[i])
-				fail_msg("seed %llu: %llx, the brute force %llx; %s is %u, not %u", (unsigned long long)seed,
-					 (unsigned long long)a.gpus, (unsigned long long)b.gpus, score_text((enum score_term)i),
+				fail_msg("seed %llu: %llx, the brute force %llx; term %d is %u, not %u", (unsigned long long)seed,
+					 (unsigned long long)a.gpus, (unsigned long long)b.gpus, i,
 					 a.score.term[i], b.best[i]);
 	if (found)
 		check_answer(seed, &b, &a);
