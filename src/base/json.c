@@ -4,6 +4,7 @@
 #include "base/json.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -258,6 +259,20 @@ void json_add_time(struct json_out *o, const char *key, int64_t seconds)
 		json_add_string(o, key, text);
 	else
 		json_add(o, key, NULL);
+}
+
+void json_add_moment(struct json_out *o, const char *key, int64_t us)
+{
+	time_t t = (time_t)(us / 1000000);
+	char text[48];
+	size_t n = 0;
+	struct tm tm;
+
+	if (us > 0 && gmtime_r(&t, &tm))
+		n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+	if (n > 0)
+		(void)snprintf(text + n, sizeof(text) - n, ".%06dZ", (int)(us % 1000000));
+	json_add_string(o, key, n > 0 ? text : NULL);
 }
 
 struct json_out json_out_new(void)

@@ -65,6 +65,7 @@ void json_add_int(struct json_out *o, const char *key, int64_t value);
 void json_add_bdf(struct json_out *o, const char *key, struct bdf value); /* BDF_NONE: null */
 void json_add_bool(struct json_out *o, const char *key, bool value);
 void json_add_time(struct json_out *o, const char *key, int64_t seconds); /* of the epoch, as RFC 3339; 0: null */
+void json_add_moment(struct json_out *o, const char *key, int64_t us); /* since 1970, as above, with all digits */
 
 /* Nesting: a child is made, filled, and handed to its parent, which also takes over its failure. An array
  * that could not be made (NULL) fails the parent. */

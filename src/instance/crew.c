@@ -32,7 +32,7 @@ struct crew {
 	struct task    *first, **last; /* the queue */
 	struct task    *hangs;
 	uint64_t        hurry; /* ms: the end of all waiting; 0 none */
-	bool            stop;
+	bool            stop, orphan; /* orphan: the last that hung frees it */
 };
 
 static uint64_t now_ms(void)
@@ -79,6 +79,14 @@ static unsigned hanging(const struct crew *c)
 	return n;
 }
 
+static void destroy(struct crew *c)
+{
+	(void)pthread_cond_destroy(&c->work);
+	(void)pthread_cond_destroy(&c->done);
+	(void)pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
 struct crew *crew_free(struct crew *c)
 {
 	unsigned left;
@@ -92,13 +100,10 @@ struct crew *crew_free(struct crew *c)
 	while (c->threads > 0 || c->returning > 0)
 		(void)pthread_cond_wait(&c->done, &c->lock);
 	left = hanging(c);
+	c->orphan = left > 0;
 	(void)pthread_mutex_unlock(&c->lock);
-	if (left > 0)
-		return NULL;
-	(void)pthread_cond_destroy(&c->work);
-	(void)pthread_cond_destroy(&c->done);
-	(void)pthread_mutex_destroy(&c->lock);
-	free(c);
+	if (left == 0)
+		destroy(c);
 	return NULL;
 }
 
@@ -157,7 +162,7 @@ static struct task *next_task(struct crew *c)
 static void end_given_up(struct crew *c, struct task *t)
 {
 	struct task **at = &c->hangs;
-	bool tell = !c->stop && c->returned;
+	bool tell = !c->stop && c->returned, last;
 
 	while (*at != t)
 		at = &(*at)->next;
@@ -172,8 +177,11 @@ static void end_given_up(struct crew *c, struct task *t)
 	free(t);
 	(void)pthread_mutex_lock(&c->lock);
 	c->returning--;
+	last = c->orphan && c->returning == 0 && hanging(c) == 0;
 	(void)pthread_cond_broadcast(&c->done);
 	(void)pthread_mutex_unlock(&c->lock);
+	if (last)
+		destroy(c);
 }
 
 /* False: it was given up, and the thread ends. The lock is held before and, if true, after. */

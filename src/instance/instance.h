@@ -77,6 +77,7 @@ struct inst_env {
 	struct inst_crash crash;
 	struct host_root *root; /* borrowed; for counters of PCIe errors. NULL: nobody counts */
 	struct inst_deadlines deadlines; /* all zero: INST_DEADLINES */
+	unsigned    stop_ms;      /* for what runs when the daemon is told to end; 0: 10 s */
 	unsigned    workers;      /* operations that run side by side; 0: one */
 	unsigned    keep_ms;      /* between looks at the ports that running guests need; 0: only when told to */
 	unsigned    keep_seconds; /* the same, at all that is looked at */
@@ -86,7 +87,7 @@ struct inst_env {
 /* Opens the store and queues the recovery of what an earlier daemon left: an instance found provisioning
  * is undone and becomes failed; one found deleting is deleted to the end. */
 int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, struct error *err);
-/* Waits for what runs, 10 s at most; what is queued, or still runs then, stays in the store. */
+/* Waits for what runs, stop_ms at most; what is queued, or still runs then, stays in the store. */
 void inst_manager_stop(struct inst_manager *m);
 unsigned inst_hanging(struct inst_manager *m); /* calls of env.act that have not returned: what they use must not go */
 struct inst_manager *inst_manager_free(struct inst_manager *m); /* stops it first */
@@ -124,6 +125,10 @@ int inst_wear(struct inst_manager *m, struct plan_wear **ret, size_t *n, struct 
 int inst_quarantine_add(struct inst_manager *m, struct bdf bdf, const char *reason, struct error *err);
 /* An operation: it is verified first, and reset where an instance had it. -ENOENT: it is not there; -EBUSY: an instance has it. */
 int inst_quarantine_release(struct inst_manager *m, uint64_t *ret_op, struct bdf bdf, struct error *err);
+/* A queued operation ends at once; one that runs takes back what it did when it is between two steps, ends as "cancelled" and
+ * leaves no instance. It may be through before that, or unable to give all back: its end tells. -ENOENT; -EBUSY: it has
+ * ended, or is none that can be cancelled (delete, ACS restore). */
+int inst_cancel(struct inst_manager *m, uint64_t op, struct error *err);
 
 /* Devices that instances hold, for the planner; strings in the arena. */
 int inst_taken(struct inst_manager *m, struct plan_taken **ret, size_t *n, struct arena *arena,

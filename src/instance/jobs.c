@@ -15,6 +15,7 @@
 #include "instance/manager.h"
 #include "instance/state.h"
 #include "instance/store.h"
+#include "instance/undo.h"
 
 static const char *what(const struct job *j)
 {
@@ -36,8 +37,8 @@ static int commit_end(struct inst_manager *m, struct job *j, enum inst_state nex
 	r = store_begin(&tx, m->store, err);
 	if (r == 0 && drop_devices)
 		r = rows_devices_drop(tx, j->in->name, err);
-	if (r == 0 && next != j->in->state) /* a reboot leaves it as it is */
-		r = inst_enter(tx, j->in, next, j->op->detail, err);
+	if (r == 0 && (next != j->in->state || j->note)) /* a reboot leaves it as it is */
+		r = inst_enter(tx, j->in, next, j->op->detail ? j->op->detail : j->note, err);
 	if (r == 0)
 		r = op_finish(tx, j->op, err);
 	if (r == 0)
@@ -53,16 +54,19 @@ int job_end(struct inst_manager *m, struct job *j, enum inst_state next, bool dr
 
 	if (why && crew_late(m->guard.crew)) /* what failed did so because velad ends; the next one finds it interrupted */
 		return error_set(err, -EINTR, "%s was interrupted: %.300s", op_kind_text(j->op->kind), why->text);
-	j->op->state = why ? OP_FAILED : OP_SUCCEEDED;
+	j->op->state = j->cancelled ? OP_CANCELLED : why ? OP_FAILED : OP_SUCCEEDED;
 	j->op->code = why ? why->code : 0;
 	j->op->detail = why ? why->text : NULL;
 	j->op->finished = time(NULL);
+	span_end(&j->op->span);
 	if (m->env.changed)
 		m->env.changed(m->env.self);
 	r = commit_end(m, j, next, drop_devices, err);
 	if (r < 0)
 		return r;
-	if (why)
+	if (j->cancelled)
+		log_info("%s was cancelled: %s", op_kind_text(j->op->kind), why->text);
+	else if (why)
 		log_err("%s failed: %s", op_kind_text(j->op->kind), why->text);
 	else
 		log_info("%s%s: %s is done, it is %s", what(j), j->in->name, op_kind_text(j->op->kind), inst_state_text(next));
@@ -79,6 +83,7 @@ int job_end_alone(struct inst_manager *m, struct job *j, const struct error *why
 	j->op->detail = why ? why->text : NULL;
 	j->op->steps = "[]";
 	j->op->finished = time(NULL);
+	span_end(&j->op->span);
 	if (m->env.changed)
 		m->env.changed(m->env.self);
 	r = store_begin(&tx, m->store, err);
@@ -99,7 +104,7 @@ int job_check_whole(const struct inst_manager *m, const struct job *j, struct er
 {
 	if (!j->interrupted)
 		return 0;
-	return error_set(why, -ECANCELED, "%s during %s", j->op->id <= m->inherited ? "velad was restarted" : "the store failed",
+	return error_set(why, -EINTR, "%s during %s", j->op->id <= m->inherited ? "velad was restarted" : "the store failed",
 			 op_kind_text(j->op->kind));
 }
 
@@ -123,14 +128,17 @@ static int undo(struct inst_manager *m, struct job *j, const struct error *why, 
 {
 	struct error left = ERROR_INIT, all = ERROR_INIT;
 	const char *name = j->in->name;
-	bool clean = steps_revert(&j->steps, &left) == 0;
+	bool clean;
 
+	j->steps.undo = true;
+	clean = steps_revert(&j->steps, &left) == 0;
+	j->cancelled = clean && why->code == -ECANCELED && j->cancel;
 	if (clean)
 		(void)error_set(&all, why->code, "%s%s: %s; everything was given back", what(j), name, why->text);
 	else
 		(void)error_set(&all, why->code, "%s%s: %.200s; its devices stay held, for what was done could not be "
 				"given back: %.180s", what(j), name, why->text, left.text);
-	return job_end(m, j, INST_FAILED, clean, &all, err);
+	return job_end(m, j, j->cancelled ? INST_DELETED : INST_FAILED, clean, &all, err);
 }
 
 static int run_create(struct inst_manager *m, struct job *j, struct error *err)
@@ -213,16 +221,18 @@ void job_look_after(struct inst_manager *m, const struct job *j)
 		log_warning("instance %s: cannot look at its domain after create: %s", j->in->name, err.text);
 }
 
+/* What a delete has taken away does not come back, nor what a restore gave up: those go on. */
 const struct job_kind job_kinds[OP_KIND_MAX_] = {
-	[OP_CREATE] = { run_create, INST_PROVISIONING, false },
-	[OP_DELETE] = { run_delete, INST_PLANNED, true },
-	[OP_ACS_APPLY] = { run_apply, INST_PROVISIONING, false },
-	[OP_ACS_RESTORE] = { run_restore, INST_PLANNED, true },
-	[OP_START] = { life_run_start, INST_PROVISIONING, false },
-	[OP_STOP] = { life_run_stop, INST_STOPPING, false },
-	[OP_REBOOT] = { life_run_reboot, INST_PLANNED, false },
-	[OP_RESET] = { life_run_reset, INST_PLANNED, false },
-	[OP_UNQUARANTINE] = { gate_run_release, INST_PLANNED, .alone = true },
-	[OP_IMAGE_ADD] = { run_image_add, INST_PROVISIONING, false },
-	[OP_IMAGE_DELETE] = { run_delete, INST_PLANNED, true },
+	[OP_CREATE] = { .run = run_create, .enters = INST_PROVISIONING, .cancels = true },
+	[OP_DELETE] = { .run = run_delete, .backwards = true },
+	[OP_ACS_APPLY] = { .run = run_apply, .enters = INST_PROVISIONING, .cancels = true },
+	[OP_ACS_RESTORE] = { .run = run_restore, .backwards = true },
+	[OP_START] = { .run = life_run_start, .enters = INST_PROVISIONING },
+	[OP_STOP] = { .run = life_run_stop, .enters = INST_STOPPING },
+	[OP_REBOOT] = { .run = life_run_reboot },
+	[OP_RESET] = { .run = life_run_reset },
+	[OP_UNQUARANTINE] = { .run = gate_run_release, .alone = true },
+	[OP_IMAGE_ADD] = { .run = run_image_add, .enters = INST_PROVISIONING },
+	[OP_IMAGE_DELETE] = { .run = run_delete, .backwards = true },
+	[OP_UNDO] = { .run = undo_run, .backwards = true },
 };

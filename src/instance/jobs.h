@@ -3,6 +3,7 @@
 /* instance/jobs — what an operation does, by its kind. The pool (instance/pool) takes an operation from the store, and calls
  * the run of its kind on one of its threads. */
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/arena.h"
@@ -18,6 +19,9 @@ struct job {
 	struct op            *op;
 	struct rows_instance *in;
 	struct steps          steps;       /* of the instance */
+	atomic_bool           cancel;      /* somebody asked for it; read between steps */
+	bool                  cancelled;   /* it ends so: all is as it was before */
+	const char           *note;        /* of the instance, where the operation succeeds; NULL: all is well */
 	bool                  interrupted; /* begun, or left, by an earlier daemon, or by this one when the store failed */
 };
 
@@ -25,6 +29,7 @@ struct job_kind {
 	/* Brings the operation to its end, good or bad, with job_end(). < 0: the store failed; it is run again, interrupted. */
 	int (*run)(struct inst_manager *m, struct job *j, struct error *err);
 	enum inst_state enters;    /* when it begins, unless interrupted; INST_PLANNED: stays as it is */
+	bool            cancels;   /* it can be cancelled, and then leaves nothing */
 	bool            backwards; /* its steps are shown from the last to the first */
 	bool            alone;     /* it is of no instance: op->instance is something else, and `in` is NULL */
 };
@@ -36,7 +41,7 @@ int job_end(struct inst_manager *m, struct job *j, enum inst_state next, bool dr
 	    struct error *err);
 /* The same for one that is of no instance. */
 int job_end_alone(struct inst_manager *m, struct job *j, const struct error *why, struct error *err);
-/* -ECANCELED, and why, if the operation was interrupted. */
+/* -EINTR, and why, if the operation was interrupted. */
 int job_check_whole(const struct inst_manager *m, const struct job *j, struct error *why);
 /* After its end. */
 void job_look_after(struct inst_manager *m, const struct job *j);

@@ -17,7 +17,15 @@ static int no_memory(struct error *err)
 	return error_set(err, -ENOMEM, "no memory for an answer");
 }
 
-struct json_object *json_steps(const struct rows_step *step, size_t n, bool backwards)
+static void add_took(struct json_out *o, const char *key, const struct span *span)
+{
+	if (span->took > 0)
+		json_add_int(o, key, span->took);
+	else
+		json_add(o, key, NULL);
+}
+
+static struct json_object *steps_json(const struct rows_step *step, size_t n, bool backwards, bool spans)
 {
 	json_object *list = json_object_new_array();
 	struct json_out all = { .obj = list, .failed = !list };
@@ -31,9 +39,19 @@ struct json_object *json_steps(const struct rows_step *step, size_t n, bool back
 		json_add_string(&one, "from", s->from);
 		json_add_string(&one, "to", s->to);
 		json_add_string(&one, "state", step_state_text(s->state));
+		if (spans) {
+			json_add_moment(&one, "started", s->span.began);
+			add_took(&one, "duration_us", &s->span);
+			add_took(&one, "undo_us", &s->undo);
+		}
 		json_append_out(&all, list, &one);
 	}
 	return json_finish(&all);
+}
+
+struct json_object *json_steps(const struct rows_step *step, size_t n, bool backwards)
+{
+	return steps_json(step, n, backwards, true);
 }
 
 static void add_findings(struct json_out *o, const struct rows_finding *f, size_t n)
@@ -155,7 +173,7 @@ static int fill_instance(struct inst_manager *m, struct json_out *o, const struc
 	add_scrub(m, o);
 	r = add_plan(m, o, in, err);
 	json_add_uint(o, "operation", in->operation);
-	add_steps(o, json_steps(p->step, p->n, false));
+	add_steps(o, steps_json(p->step, p->n, false, false));
 	add_findings(o, p->finding, p->nfindings);
 	return r;
 }
@@ -277,8 +295,22 @@ int inst_list_json(struct inst_manager *m, struct json_object **ret, struct erro
 	return r;
 }
 
+/* Of one that runs: further than the store's. NULL: it does not run, or no memory. */
+static json_object *live_steps(struct inst_manager *m, const struct op *op)
+{
+	json_object *steps = NULL;
+	const struct job *j;
+
+	(void)pthread_mutex_lock(&m->lock);
+	j = pool_find(m, op->id);
+	if (j)
+		steps = json_steps(j->steps.step, j->steps.n, job_kinds[op->kind].backwards);
+	(void)pthread_mutex_unlock(&m->lock);
+	return steps;
+}
+
 /* A finished operation has its steps with it: the instance may be gone. */
-static int op_steps(struct store_tx *tx, json_object **ret, const struct op *op, struct arena *arena,
+static int op_steps(struct inst_manager *m, struct store_tx *tx, json_object **ret, const struct op *op, struct arena *arena,
 		    struct error *err)
 {
 	struct rows_step *step = NULL;
@@ -287,6 +319,9 @@ static int op_steps(struct store_tx *tx, json_object **ret, const struct op *op,
 
 	if (op->steps)
 		return parse_own(ret, op->steps, "operation", err);
+	*ret = live_steps(m, op);
+	if (*ret)
+		return 0;
 	r = rows_steps(tx, &step, &n, op->instance, arena, err);
 	if (r < 0)
 		return r;
@@ -298,7 +333,7 @@ static void add_error(struct json_out *o, const struct op *op)
 {
 	struct json_out e;
 
-	if (op->state != OP_FAILED) {
+	if (op->state != OP_FAILED && op->state != OP_CANCELLED) {
 		json_add(o, "error", NULL);
 		return;
 	}
@@ -325,13 +360,12 @@ static void add_progress(struct json_out *o, json_object *steps, enum op_kind ki
 	json_add_out(o, "progress", &p);
 }
 
-/* m NULL: a summary, without steps. */
-static int op_json(const struct inst_manager *m, struct store_tx *tx, json_object **ret, const struct op *op, struct arena *arena,
-		   struct error *err)
+static int op_json(struct inst_manager *m, struct store_tx *tx, json_object **ret, const struct op *op, bool with_steps,
+		   struct arena *arena, struct error *err)
 {
 	json_object *steps = NULL;
 	struct json_out o;
-	int r = op_steps(tx, &steps, op, arena, err);
+	int r = op_steps(m, tx, &steps, op, arena, err);
 
 	if (r < 0)
 		return r;
@@ -341,10 +375,12 @@ static int op_json(const struct inst_manager *m, struct store_tx *tx, json_objec
 	json_add_string(&o, "instance", strpbrk(op->instance, " :") ? NULL : op->instance); /* a holder, or a BDF */
 	json_add_string(&o, "state", op_state_text(op->state));
 	json_add_time(&o, "created", op->created);
+	json_add_moment(&o, "started", op->span.began);
 	json_add_time(&o, "finished", op->finished);
+	add_took(&o, "duration_us", &op->span);
 	add_error(&o, op);
 	add_progress(&o, steps, op->kind);
-	if (m) {
+	if (with_steps) {
 		add_scrub(m, &o);
 		add_steps(&o, json_object_get(steps));
 	}
@@ -378,7 +414,8 @@ int inst_op_ended(struct inst_manager *m, bool *ret, uint64_t id, struct error *
 	return r;
 }
 
-static int op_list_json(struct store_tx *tx, json_object **ret, const struct op_filter *f, struct arena *arena, struct error *err)
+static int op_list_json(struct inst_manager *m, struct store_tx *tx, json_object **ret, const struct op_filter *f,
+			struct arena *arena, struct error *err)
 {
 	json_object *list = json_object_new_array();
 	struct json_out o = json_out_new();
@@ -389,7 +426,7 @@ static int op_list_json(struct store_tx *tx, json_object **ret, const struct op_
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		json_object *one = NULL;
 
-		r = op_json(NULL, tx, &one, &op[i], arena, err);
+		r = op_json(m, tx, &one, &op[i], false, arena, err);
 		json_append(&o, list, one);
 	}
 	o.failed = o.failed || !list;
@@ -413,7 +450,7 @@ int inst_op_list_json(struct inst_manager *m, struct json_object **ret, const st
 		return error_set(err, -EINVAL, "\"%.40s\" is no state of an operation; they are " OP_STATES, f->state);
 	r = store_begin(&tx, m->store, err);
 	if (r == 0)
-		r = op_list_json(tx, ret, &filter, &arena, err);
+		r = op_list_json(m, tx, ret, &filter, &arena, err);
 	arena_done(&arena);
 	return r;
 }
@@ -428,7 +465,7 @@ int inst_op_json(struct inst_manager *m, struct json_object **ret, uint64_t op, 
 	if (r == 0)
 		r = find_op(tx, &found, op, &arena, err);
 	if (r == 0)
-		r = op_json(m, tx, ret, found, &arena, err);
+		r = op_json(m, tx, ret, found, true, &arena, err);
 	arena_done(&arena);
 	return r;
 }

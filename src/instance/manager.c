@@ -20,7 +20,7 @@
 
 #define QUEUE_MAX    32    /* unfinished operations; more are refused */
 #define CREW_THREADS 48    /* calls on the machine at the same time */
-#define STOP_MS      10000 /* for what runs when the daemon is told to end; systemd's limit is 90 s (systemd-system.conf(5)) */
+#define STOP_MS      10000 /* systemd waits 90 s (systemd-system.conf(5), DefaultTimeoutStopSec) */
 
 static int find_inherited(struct inst_manager *m, struct error *err)
 {
@@ -35,7 +35,7 @@ static int find_inherited(struct inst_manager *m, struct error *err)
 static void returned(void *self, const char *target)
 {
 	(void)target;
-	pool_wake(self, POOL_KEEP | POOL_LOOK);
+	pool_wake(self, POOL_KEEP | POOL_LOOK | POOL_UNDO);
 }
 
 int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, struct error *err)
@@ -82,7 +82,7 @@ int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, stru
 void inst_manager_stop(struct inst_manager *m)
 {
 	if (m->guard.crew)
-		crew_hurry(m->guard.crew, STOP_MS);
+		crew_hurry(m->guard.crew, m->env.stop_ms ? m->env.stop_ms : STOP_MS);
 	keep_stop(m);
 	pool_stop(m);
 }

@@ -23,6 +23,7 @@ static const char *const op_kinds[OP_KIND_MAX_] = {
 	[OP_STOP] = "stop",
 	[OP_REBOOT] = "reboot",
 	[OP_RESET] = "reset",
+	[OP_UNDO] = "undo",
 };
 
 static const char *const op_states[OP_STATE_MAX_] = {
@@ -30,6 +31,7 @@ static const char *const op_states[OP_STATE_MAX_] = {
 	[OP_RUNNING] = "running",
 	[OP_SUCCEEDED] = "succeeded",
 	[OP_FAILED] = "failed",
+	[OP_CANCELLED] = "cancelled",
 };
 
 const char *op_kind_text(enum op_kind k)
@@ -85,6 +87,7 @@ static int read_op(struct op *ret, struct sqlite3_stmt *q, struct arena *arena, 
 		.detail = detail ? arena_strdup(arena, store_text(q, 5)) : NULL,
 		.created = store_int(q, 6),
 		.finished = store_int(q, 7),
+		.span = { .began = store_int(q, 10), .took = store_int(q, 11) },
 		.steps = steps ? arena_strdup(arena, store_text(q, 8)) : NULL,
 		.grace = (unsigned)store_int(q, 9),
 	};
@@ -118,7 +121,7 @@ static int find(struct store_tx *tx, struct op **ret, const char *sql, const str
 	return r;
 }
 
-#define SELECT_OP "SELECT id, kind, instance, state, code, detail, created, finished, steps, grace FROM operation "
+#define SELECT_OP "SELECT id, kind, instance, state, code, detail, created, finished, steps, grace, began, took FROM operation "
 
 int op_find(struct store_tx *tx, struct op **ret, uint64_t id, struct arena *arena,
 		 struct error *err)
@@ -195,17 +198,19 @@ int op_check_none(struct store_tx *tx, const char *name, struct error *err)
 				 store_text(q, 1), name) : r;
 }
 
-int op_run(struct store_tx *tx, uint64_t id, struct error *err)
+int op_run(struct store_tx *tx, struct op *op, struct error *err)
 {
-	return store_exec(tx, "UPDATE operation SET state = 'running' WHERE id = ?", ARGS(ARG_INT(id)), err);
+	op->span = span_begin();
+	return store_exec(tx, "UPDATE operation SET state = 'running', began = ? WHERE id = ?",
+			  ARGS(ARG_INT(op->span.began), ARG_INT(op->id)), err);
 }
 
 int op_finish(struct store_tx *tx, const struct op *op, struct error *err)
 {
 	store_ends(tx);
-	return store_exec(tx, "UPDATE operation SET state = ?, code = ?, detail = ?, finished = ?, steps = ?"
+	return store_exec(tx, "UPDATE operation SET state = ?, code = ?, detail = ?, finished = ?, steps = ?, took = ?"
 			      " WHERE id = ?",
 			  ARGS(ARG_TEXT(op_state_text(op->state)), ARG_INT(op->code), ARG_TEXT(op->detail),
-			       ARG_INT(op->finished), ARG_TEXT(op->steps), ARG_INT(op->id)),
+			       ARG_INT(op->finished), ARG_TEXT(op->steps), ARG_INT(op->span.took), ARG_INT(op->id)),
 			  err);
 }

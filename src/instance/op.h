@@ -7,24 +7,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "instance/span.h"
+
 struct arena;
 struct error;
 struct store_tx;
 
-enum op_kind { OP_CREATE, OP_DELETE, OP_ACS_APPLY, OP_ACS_RESTORE, OP_UNQUARANTINE, OP_START, OP_STOP, OP_REBOOT, OP_RESET, OP_IMAGE_ADD, OP_IMAGE_DELETE, OP_KIND_MAX_ };
-enum op_state { OP_QUEUED, OP_RUNNING, OP_SUCCEEDED, OP_FAILED, OP_STATE_MAX_ };
+enum op_kind { OP_CREATE, OP_DELETE, OP_ACS_APPLY, OP_ACS_RESTORE, OP_UNQUARANTINE, OP_START, OP_STOP, OP_REBOOT, OP_RESET,
+	       OP_IMAGE_ADD, OP_IMAGE_DELETE, OP_UNDO, OP_KIND_MAX_ };
+enum op_state { OP_QUEUED, OP_RUNNING, OP_SUCCEEDED, OP_FAILED, OP_CANCELLED, OP_STATE_MAX_ };
 
 const char *op_kind_text(enum op_kind k);
 const char *op_state_text(enum op_state s);
 bool        op_state_known(const char *text);
-#define OP_STATES "queued, running, succeeded, failed" /* for sentences */
+#define OP_STATES "queued, running, succeeded, failed, cancelled" /* for sentences */
 
 struct op {
 	uint64_t      id;
 	enum op_kind  kind;
 	const char   *instance; /* may be gone, or be another one of the same name by now */
 	enum op_state state;
-	int           code;    /* negative errno of a failed one */
+	struct span   span;    /* of its run; a run that was interrupted does not count */
+	int           code;    /* negative errno of a failed one, or a cancelled one */
 	const char   *detail;  /* NULL none */
 	unsigned      grace;   /* seconds, of a stop */
 	int64_t       created, finished; /* seconds since 1970; 0 not yet */
@@ -49,5 +53,5 @@ int op_acs_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err); /*
 int op_grace(struct store_tx *tx, uint64_t id, unsigned seconds, struct error *err);
 int op_check_none(struct store_tx *tx, const char *name, struct error *err); /* -EBUSY: one of this name waits or runs */
 int op_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err); /* how many wait or run */
-int op_run(struct store_tx *tx, uint64_t id, struct error *err);
+int op_run(struct store_tx *tx, struct op *op, struct error *err); /* from now on */
 int op_finish(struct store_tx *tx, const struct op *op, struct error *err);

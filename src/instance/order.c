@@ -4,8 +4,6 @@
 #include <string.h>
 
 #define KIND(k) (1u << PLAN_STEP_##k)
-/* VFs are there, and functions and the ports above them awake */
-#define READY   (KIND(VF_COUNT) | KIND(POWER))
 
 /* A kind that is not in the table waits for all, and all for it. */
 static const struct {
@@ -15,16 +13,16 @@ static const struct {
 	[PLAN_STEP_VFIO]     = { true, 0 },
 	[PLAN_STEP_VF_COUNT] = { true, 0 },
 	[PLAN_STEP_POWER]    = { true, 0 },
-	[PLAN_STEP_BIND]     = { true, KIND(VFIO) | READY },
+	[PLAN_STEP_BIND]     = { true, KIND(VFIO) | KIND(VF_COUNT) | KIND(POWER) },
 	[PLAN_STEP_LEND]     = { true, 0 },
 	[PLAN_STEP_SCRUB]    = { true, 0 },
-	[PLAN_STEP_RESET]    = { true, READY }, /* what sleeps is not reset */
+	[PLAN_STEP_RESET]    = { true, KIND(VF_COUNT) | KIND(POWER) }, /* what sleeps is not reset */
 	/* what a driver does when it lets go of a function, or takes it, comes before; and a path between functions is opened
 	 * only when none of them is the host's any more */
-	[PLAN_STEP_VF]       = { true, READY | KIND(BIND) },
-	[PLAN_STEP_DEVCTL]   = { true, READY | KIND(BIND) },
-	[PLAN_STEP_DEVCTL2]  = { true, READY | KIND(BIND) },
-	[PLAN_STEP_ACS]      = { true, READY | KIND(BIND) },
+	[PLAN_STEP_VF]       = { true, KIND(VF_COUNT) | KIND(POWER) | KIND(BIND) },
+	[PLAN_STEP_DEVCTL]   = { true, KIND(VF_COUNT) | KIND(BIND) },
+	[PLAN_STEP_DEVCTL2]  = { true, KIND(VF_COUNT) | KIND(BIND) },
+	[PLAN_STEP_ACS]      = { true, KIND(VF_COUNT) | KIND(BIND) },
 };
 
 bool order_needs(const struct rows_step *b, const struct rows_step *a)

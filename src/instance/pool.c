@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "instance/jobs.h"
 #include "instance/manager.h"
+#include "instance/undo.h"
 #include "instance/state.h"
 #include "instance/store.h"
 
@@ -41,6 +42,21 @@ static bool claim(struct pool_thread *t, const struct op *op)
 	return is_free;
 }
 
+static void show(struct pool_thread *t, struct job *j)
+{
+	(void)pthread_mutex_lock(&t->m->lock);
+	t->job = j;
+	(void)pthread_mutex_unlock(&t->m->lock);
+}
+
+struct job *pool_find(struct inst_manager *m, uint64_t op)
+{
+	for (size_t i = 0; i < m->pool.n; i++)
+		if (m->pool.thread[i].job && m->pool.thread[i].op == op)
+			return m->pool.thread[i].job;
+	return NULL;
+}
+
 /* Another operation of its instance may have waited for that. */
 static void unclaim(struct pool_thread *t)
 {
@@ -49,6 +65,7 @@ static void unclaim(struct pool_thread *t)
 		t->m->pool.work |= POOL_QUEUE;
 	t->op = 0;
 	t->instance = NULL;
+	t->job = NULL;
 	(void)pthread_mutex_unlock(&t->m->lock);
 }
 
@@ -56,7 +73,8 @@ static int load_job(struct inst_manager *m, struct store_tx *tx, struct job *j, 
 {
 	j->interrupted = j->op->state == OP_RUNNING || j->op->id <= m->inherited;
 	j->steps = (struct steps){ .store = m->store, .act = m->env.act, .guard = &m->guard, .targets = &m->targets,
-				  .kept = &m->keep.lock, .shown = &m->lock, .release = &m->env.release, .instance = j->in->name,
+				  .kept = &m->keep.lock, .shown = &m->lock, .cancel = &j->cancel,
+				  .release = &m->env.release, .instance = j->in->name,
 				  .vf_may_refuse = m->env.vf_may_refuse };
 	return rows_steps(tx, &j->steps.step, &j->steps.n, j->in->name, &j->arena, err);
 }
@@ -64,6 +82,7 @@ static int load_job(struct inst_manager *m, struct store_tx *tx, struct job *j, 
 /* Nothing in here makes such an operation, but a damaged store must not stop the queue for ever. */
 static int finish_orphan(struct store_tx *tx, struct op *op, struct error *err)
 {
+	op->span = span_begin();
 	log_err("operation %llu is for instance %s, which the store does not have", (unsigned long long)op->id,
 		op->instance);
 	op->state = OP_FAILED;
@@ -71,6 +90,7 @@ static int finish_orphan(struct store_tx *tx, struct op *op, struct error *err)
 	op->detail = "the store lost its instance";
 	op->steps = "[]";
 	op->finished = time(NULL);
+	span_end(&op->span);
 	return op_finish(tx, op, err);
 }
 
@@ -80,14 +100,14 @@ static int mark_job(struct inst_manager *m, struct store_tx *tx, struct job *j, 
 	int r;
 
 	if (kind->alone)
-		return op_run(tx, j->op->id, err);
+		return op_run(tx, j->op, err);
 	r = rows_instance_find(tx, &j->in, j->op->instance, &j->arena, err);
 	if (r == 0 && !j->in)
 		return finish_orphan(tx, j->op, err);
 	if (r == 0)
 		r = load_job(m, tx, j, err);
 	if (r == 0)
-		r = op_run(tx, j->op->id, err);
+		r = op_run(tx, j->op, err);
 	if (r == 0 && kind->enters != INST_PLANNED && !j->interrupted)
 		r = inst_enter(tx, j->in, kind->enters, NULL, err);
 	return r;
@@ -126,6 +146,7 @@ static int run_next(struct pool_thread *t, struct error *err)
 	if (r > 0)
 		pool_wake(m, POOL_QUEUE); /* there may be another for another thread; and for this one, later */
 	if (r > 0 && (j.in || job_kinds[j.op->kind].alone)) {
+		show(t, &j);
 		r = job_kinds[j.op->kind].run(m, &j, err);
 		if (r == 0) {
 			job_look_after(m, &j);
@@ -180,6 +201,10 @@ static int look_round(struct inst_manager *m, unsigned *work, struct error *err)
 		*work &= ~(unsigned)POOL_KEEP;
 	if (r == 0 && *work & POOL_LOOK)
 		r = domain_look_all(m, err);
+	if (r == 0)
+		*work &= ~(unsigned)POOL_LOOK;
+	if (r == 0 && *work & POOL_UNDO)
+		r = undo_queue(m, err);
 	if (r == 0)
 		*work = 0;
 	return r;

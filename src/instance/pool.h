@@ -10,12 +10,14 @@
 
 struct error;
 struct inst_manager;
+struct job;
 
 struct pool_thread {
 	struct inst_manager *m; /* its owner */
 	pthread_t            thread;
 	uint64_t             op;       /* that it runs; 0 none */
 	const char          *instance; /* of that operation; lives as long as it runs */
+	struct job          *job;      /* likewise; NULL until it is marked as running */
 };
 
 struct pool { /* below: under the manager's lock */
@@ -31,8 +33,10 @@ enum {
 	POOL_QUEUE = 1, /* an operation waits */
 	POOL_KEEP = 2,  /* look whether running guests have what their plans set */
 	POOL_LOOK = 4,  /* compare all instances with their domains */
+	POOL_UNDO = 8,  /* what hung has returned: give back what failed operations could not */
 };
 
 int  pool_start(struct inst_manager *m, unsigned threads, struct error *err);
 void pool_stop(struct inst_manager *m); /* waits for the operations that run */
+struct job *pool_find(struct inst_manager *m, uint64_t op); /* that runs now; under the manager's lock. NULL: none */
 void pool_wake(struct inst_manager *m, unsigned work);

@@ -27,4 +27,6 @@ static inline struct span span_begin(void)
 static inline void span_end(struct span *s)
 {
 	s->took = span_clock(CLOCK_MONOTONIC) - s->from;
+	if (s->took == 0)
+		s->took = 1; /* 0 is: it lasts */
 }

@@ -88,7 +88,13 @@ static const char schema_6[] =
 	"CREATE TABLE crash(instance TEXT NOT NULL REFERENCES instance(name) ON DELETE CASCADE, at INTEGER NOT NULL) STRICT;"
 	"PRAGMA user_version = 6;";
 
-static const char *const schemas[] = { schema_1, schema_2, schema_3, schema_4, schema_5, schema_6 }; /* [n] makes version n + 1 of version n */
+/* 7: when an operation began, and how long it took; microseconds. */
+static const char schema_7[] =
+	"ALTER TABLE operation ADD COLUMN began INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE operation ADD COLUMN took INTEGER NOT NULL DEFAULT 0;"
+	"PRAGMA user_version = 7;";
+
+static const char *const schemas[] = { schema_1, schema_2, schema_3, schema_4, schema_5, schema_6, schema_7 }; /* [n] makes version n + 1 of version n */
 
 #define SCHEMA_VERSION ((int)ARRAY_SIZE(schemas))
 

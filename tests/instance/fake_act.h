@@ -94,6 +94,9 @@ struct fake {
 	bool               fired;
 	bool               hit;    /* the call that runs now is it */
 	char               broken[32], paused[32], last[32]; /* names of calls */
+	char               hang[32], meet[32];     /* hang: the next of these never returns; meet: calls wait for each other */
+	unsigned           hangs, meeting, most;   /* hangs: inside; most: of those that met */
+	unsigned           to_meet;
 	char               held[32], work[32]; /* held: one that is paused now; work: the last that was no look at what is kept */
 };
 
@@ -117,6 +120,24 @@ static inline struct fake_words *fake_words(struct fake *f, struct bdf bdf)
 
 /* ---- faults ----------------------------------------------------------------------------------------- */
 
+/* Until as many as are to meet are inside; gives up after some seconds, and `most` tells. */
+static inline void fake_meet(struct fake *f, const char *call)
+{
+	struct timespec until;
+
+	if (strcmp(f->meet, call) != 0)
+		return;
+	(void)clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 5;
+	f->meeting++;
+	f->most = f->meeting > f->most ? f->meeting : f->most;
+	(void)pthread_cond_broadcast(&f->cond);
+	while (f->most < f->to_meet)
+		if (pthread_cond_timedwait(&f->cond, &f->lock, &until) == ETIMEDOUT)
+			break;
+	f->meeting--;
+}
+
 static inline struct fake *fake_enter(void *self, const char *call)
 {
 	struct fake *f = self;
@@ -126,6 +147,13 @@ static inline struct fake *fake_enter(void *self, const char *call)
 		(void)snprintf(f->held, sizeof(f->held), "%s", call);
 	while (strcmp(f->paused, call) == 0)
 		(void)pthread_cond_wait(&f->cond, &f->lock);
+	if (strcmp(f->hang, call) == 0) {
+		f->hang[0] = '\0';
+		f->hangs++;
+		while (f->hangs)
+			(void)pthread_cond_wait(&f->cond, &f->lock);
+	}
+	fake_meet(f, call);
 	(void)snprintf(f->last, sizeof(f->last), "%s", call);
 	if (strcmp(call, "acs") != 0 && strcmp(call, "ats") != 0) /* what is kept is looked at by another thread, too */
 		(void)snprintf(f->work, sizeof(f->work), "%s", call);
@@ -185,6 +213,32 @@ static inline void fake_pause(struct fake *f, const char *call)
 	(void)snprintf(f->paused, sizeof(f->paused), "%s", call);
 	f->held[0] = '\0';
 	(void)pthread_cond_broadcast(&f->cond);
+	(void)pthread_mutex_unlock(&f->lock);
+}
+
+/* The next call of this name does not return before fake_return(); others do. */
+static inline void fake_hang(struct fake *f, const char *call)
+{
+	(void)pthread_mutex_lock(&f->lock);
+	(void)snprintf(f->hang, sizeof(f->hang), "%s", call);
+	(void)pthread_mutex_unlock(&f->lock);
+}
+
+static inline void fake_return(struct fake *f)
+{
+	(void)pthread_mutex_lock(&f->lock);
+	f->hangs = 0;
+	f->hang[0] = '\0';
+	(void)pthread_cond_broadcast(&f->cond);
+	(void)pthread_mutex_unlock(&f->lock);
+}
+
+static inline void fake_to_meet(struct fake *f, const char *call, unsigned n)
+{
+	(void)pthread_mutex_lock(&f->lock);
+	(void)snprintf(f->meet, sizeof(f->meet), "%s", call);
+	f->to_meet = n;
+	f->most = 0;
 	(void)pthread_mutex_unlock(&f->lock);
 }
 

@@ -21,6 +21,8 @@ struct fx {
 	unsigned             keep_ms, keep_seconds; /* as in inst_env */
 	struct inst_release  release;
 	struct inst_crash    crash;
+	struct inst_deadlines deadlines;             /* likewise */
+	unsigned             workers, stop_ms;
 	struct host_root    *root;
 	atomic_uint          changed; /* calls of inst_env.changed */
 };
@@ -42,6 +44,7 @@ struct fx_want {
 /* a and b share a PF and the ports above it, and nothing else; c has the GPU of a. */
 static const struct fx_want fx_a = { "a", "0000:19:00.0", "0000:19:00.1", "0000:1a:00.0", 0, 2, .partition = "1" };
 static const struct fx_want fx_b = { "b", "0000:3b:00.0", NULL, "0000:1a:00.0", 2, 1 };
+static const struct fx_want fx_d = { "d", "0000:3b:00.0", NULL, "0000:3c:00.0", 0, 2 }; /* shares nothing with a but ports */
 static const struct fx_want fx_c = { "c", "0000:19:00.0", NULL, NULL, 0, 0 };
 
 static inline void fx_step(struct plan *p, enum plan_step_kind kind, const char *target, const char *from,
@@ -158,7 +161,8 @@ static inline void fx_changed(void *self)
 static inline void fx_open(struct fx *fx)
 {
 	struct inst_env env = { .store = fx->store, .act = fake_act(fx->machine), .changed = fx_changed, .self = fx,
-				.root = fx->root, .release = fx->release, .crash = fx->crash, .keep_ms = fx->keep_ms, .keep_seconds = fx->keep_seconds };
+				.root = fx->root, .deadlines = fx->deadlines, .workers = fx->workers, .stop_ms = fx->stop_ms, .release = fx->release, .crash = fx->crash,
+				.keep_ms = fx->keep_ms, .keep_seconds = fx->keep_seconds };
 	struct error err = ERROR_INIT;
 
 	assert_null(fx->m);
@@ -273,7 +277,7 @@ static inline bool fx_wait(struct fx *fx, uint64_t id)
 	for (int i = 0; i < 100000; i++) {
 		json_object *o = fx_op(fx, id);
 		const char *state = fx_string(o, "state");
-		bool good = strcmp(state, "succeeded") == 0, bad = strcmp(state, "failed") == 0;
+		bool good = strcmp(state, "succeeded") == 0, bad = strcmp(state, "failed") == 0 || strcmp(state, "cancelled") == 0;
 
 		json_object_put(o);
 		if (good || bad)

@@ -53,12 +53,17 @@ static bool must_wait(const struct rows_step *b, const struct rows_step *a)
 {
 	static const int rank[PLAN_STEP_MAX_] = { [PLAN_STEP_VFIO] = 1,	  [PLAN_STEP_VF_COUNT] = 1, [PLAN_STEP_POWER] = 1,
 						  [PLAN_STEP_BIND] = 2,	  [PLAN_STEP_DEVCTL] = 3,   [PLAN_STEP_DEVCTL2] = 3,
-						  [PLAN_STEP_ACS] = 3 }; /* 0: waits for all, and all for it */
+						  [PLAN_STEP_ACS] = 3,	  [PLAN_STEP_LEND] = 4,	    [PLAN_STEP_SCRUB] = 4,
+						  [PLAN_STEP_RESET] = 4 }; /* 0: waits for all, and all for it */
 
 	if (strcmp(a->target, b->target) == 0 || !rank[a->kind] || !rank[b->kind])
 		return true;
-	/* that the module is there is of interest for binding only */
-	if (a->kind == PLAN_STEP_VFIO)
+	/* the gate is of its function alone, which must be awake to be reset */
+	if (rank[a->kind] == 4 || rank[b->kind] == 4)
+		return b->kind == PLAN_STEP_RESET && (a->kind == PLAN_STEP_VF_COUNT || a->kind == PLAN_STEP_POWER);
+	/* that the module is there, and that nothing sleeps, is of interest for binding only: a register is written with the
+	 * function awake (pci_config_pm_runtime_get(), drivers/pci/pci-sysfs.c) */
+	if (a->kind == PLAN_STEP_VFIO || a->kind == PLAN_STEP_POWER)
 		return b->kind == PLAN_STEP_BIND;
 	return rank[a->kind] < rank[b->kind];
 }
