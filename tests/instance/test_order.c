@@ -54,7 +54,7 @@ static bool must_wait(const struct rows_step *b, const struct rows_step *a)
 	static const int rank[PLAN_STEP_MAX_] = { [PLAN_STEP_VFIO] = 1,	  [PLAN_STEP_VF_COUNT] = 1, [PLAN_STEP_POWER] = 1,
 						  [PLAN_STEP_BIND] = 2,	  [PLAN_STEP_DEVCTL] = 3,   [PLAN_STEP_DEVCTL2] = 3,
 						  [PLAN_STEP_ACS] = 3,	  [PLAN_STEP_LEND] = 4,	    [PLAN_STEP_SCRUB] = 4,
-						  [PLAN_STEP_RESET] = 4 }; /* 0: waits for all, and all for it */
+						  [PLAN_STEP_RESET] = 4,  [PLAN_STEP_VF] = 3 }; /* 0: waits for all, and all for it */
 
 	if (strcmp(a->target, b->target) == 0 || !rank[a->kind] || !rank[b->kind])
 		return true;
@@ -64,7 +64,7 @@ static bool must_wait(const struct rows_step *b, const struct rows_step *a)
 	/* that the module is there, and that nothing sleeps, is of interest for binding only: a register is written with the
 	 * function awake (pci_config_pm_runtime_get(), drivers/pci/pci-sysfs.c) */
 	if (a->kind == PLAN_STEP_VFIO || a->kind == PLAN_STEP_POWER)
-		return b->kind == PLAN_STEP_BIND;
+		return b->kind == PLAN_STEP_BIND || (a->kind == PLAN_STEP_POWER && b->kind == PLAN_STEP_VF);
 	return rank[a->kind] < rank[b->kind];
 }
 
