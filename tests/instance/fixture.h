@@ -143,7 +143,7 @@ static inline struct plan *fx_plan(const struct fx_want *w)
 		p->companion[p->ncompanions++] = (struct plan_companion){ test_bdf(w->companion), test_bdf(w->gpu) };
 	p->cell = arena_array(&p->arena, 1, sizeof(*p->cell));
 	p->cell[p->ncells++] = (struct plan_cell){ .host_node = 0, .memory = 512u << 20, .vcpus = 1, .cpus = &fx_cpus };
-	p->step = arena_array(&p->arena, 40, sizeof(*p->step));
+	p->step = arena_array(&p->arena, 96, sizeof(*p->step));
 	fx_steps(p, w);
 	p->domain_xml = fx_xml(p);
 	return p;
