@@ -78,7 +78,7 @@ static const struct option options[] = {
 	{ "require", 0, "BDF", LIST, CTL_REQUEST, 0, NULL, "require", "a GPU or VF that must be in; repeatable" },
 	{ "exclude", 0, "BDF", LIST, CTL_REQUEST, 0, NULL, "exclude", "a device that must not be in; repeatable" },
 	{ "vf", 0, "KEY=VALUE,...", SETTINGS, CTL_REQUEST, 0, NULL, "vf",
-	  "of its VFs: vlan qos trust spoof_check max_rate mac ..." },
+	  "of its VFs: vlan qos trust spoof_check mac ..." },
 	{ "mtu", 0, "N", NUMBER, CTL_REQUEST, 0, NULL, "mtu", "VFs only of ports with this MTU at least" },
 	{ "pcie", 0, "SHAPE", STRING, CTL_REQUEST, 0, NULL, "pcie", "switches of the host (default) or root-ports" },
 	{ "firmware", 0, "WORD", STRING, CTL_REQUEST, 0, NULL, "firmware", "bios (default) or uefi" },
