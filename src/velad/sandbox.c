@@ -20,7 +20,7 @@ static const int loop_calls[] = {
 
 /* Besides: threads, libvirt's client, the store's files, images and seeds, lists of devlink and lldpd, the end of the process. */
 static const int more_calls[] = {
-	SYS_clone3, SYS_set_robust_list, SYS_rseq, SYS_rt_sigprocmask, SYS_exit, SYS_madvise, SYS_mprotect,
+	SYS_clone3, SYS_clone, /* the latter under RestrictNamespaces=, which forbids the former (systemd.exec(5)) */ SYS_set_robust_list, SYS_rseq, SYS_rt_sigprocmask, SYS_exit, SYS_madvise, SYS_mprotect,
 	SYS_getpid, SYS_openat, SYS_newfstatat, SYS_lseek, SYS_unlink, SYS_ftruncate, SYS_fcntl, SYS_access, SYS_geteuid,
 	SYS_mkdir, SYS_chmod, SYS_fchmod, SYS_fsync, SYS_renameat, SYS_unlinkat,
 	SYS_poll, SYS_eventfd2, SYS_getsockname, SYS_clock_nanosleep, SYS_restart_syscall,
