@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What libvirt says of domains, held against what the store says of instances. */
+#include <errno.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -7,6 +8,7 @@
 #include "base/log.h"
 #include "instance/life.h"
 #include "instance/manager.h"
+#include "instance/op.h"
 #include "instance/state.h"
 #include "instance/store.h"
 
@@ -36,6 +38,9 @@ static int commit_seen(struct inst_manager *m, bool *changed, bool *ours, const 
 	if (r < 0 || !in)
 		return r;
 	*ours = true;
+	r = op_check_none(tx, name, err);
+	if (r < 0)
+		return r == -EBUSY ? 0 : r; /* an operation: it is looked at when that has ended */
 	before = in->state;
 	next = seen_state(before, domain);
 	if (next == before)
@@ -55,8 +60,6 @@ static int commit_seen(struct inst_manager *m, bool *changed, bool *ours, const 
 	return 0;
 }
 
-/* No operation is on an instance that is "running" or "stopped": create enters "running" with its end, and
- * delete leaves both before it begins. */
 bool manager_note_domain(struct inst_manager *m, bool *ours, const char *name, enum act_domain state)
 {
 	struct arena arena = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Random histories: daemons that live one after the other on one machine and one store, clients that create and delete,
+/* Random histories: daemons that live one after the other on one machine and one store, clients that create, start, stop and delete,
  * calls that fail, guests that end by themselves, devices that are pulled, switches that forget their settings; and each
  * daemon may be killed at a call or at a write, or lose its power. What must hold is checked at each daemon's start and
  * at the end of all.
@@ -12,7 +12,7 @@
 #define LIVES   4
 #define ACTIONS 8
 
-enum action_kind { CREATE, DELETE, WAIT, FAIL, FAIL_ON, WORK_AGAIN, POWER_OFF, FORGET, PULL, PLUG, KINDS };
+enum action_kind { CREATE, DELETE, WAIT, ORDER, FAIL, FAIL_ON, WORK_AGAIN, POWER_OFF, FORGET, PULL, PLUG, RELEASE, KINDS };
 enum life_end { CLEAN, CRASH_AT_CALL, KILLED_AT_WRITE, POWER_LOST, ENDS };
 
 struct action {
@@ -70,15 +70,15 @@ static void history_make(struct history *h, uint32_t seed)
 		for (size_t i = 0; i < ACTIONS; i++) {
 			unsigned kind = draw(&x, 2 * KINDS);
 
-			life->action[i] = (struct action){ (enum action_kind)(kind < KINDS ? kind : kind % 3), draw(&x, 60), false };
+			life->action[i] = (struct action){ (enum action_kind)(kind < KINDS ? kind : kind % 4), draw(&x, 60), false };
 		}
 	}
 }
 
 static void history_print(const struct history *h)
 {
-	static const char *const kinds[] = { "create", "delete", "wait", "fail at call", "fail from call", "work again",
-					     "guest powers off", "port forgets", "pull", "plug" };
+	static const char *const kinds[] = { "create", "delete", "wait", "order", "fail at call", "fail from call", "work again",
+					     "guest powers off", "port forgets", "pull", "plug", "release" };
 	static const char *const ends[] = { "stops", "dies at call", "killed at write", "power lost at write" };
 
 	print_error("history of seed %u:\n", h->seed);
@@ -137,22 +137,42 @@ static const struct plan_taken *holder(const struct plan_taken *taken, size_t n,
 	return NULL;
 }
 
-/* A function that nobody holds is as it was; a guest runs only where its instance says so. */
+/* Of the functions in quarantine; the one asked for is given back, if that can be. */
+static size_t release(struct scene *s, size_t which)
+{
+	struct plan_sick *sick = NULL;
+	struct error err = ERROR_INIT;
+	struct arena arena = { 0 };
+	uint64_t op = 0;
+	size_t n = 0;
+
+	if (inst_quarantined(s->fx.m, &sick, &n, &arena, &err) == 0 && which < n &&
+	    inst_quarantine_release(s->fx.m, &op, sick[which].bdf, &err) == 0)
+		(void)fx_wait(&s->fx, op);
+	arena_done(&arena);
+	return n;
+}
+
+/* A function that nobody holds, and that is not in quarantine, is as it was; a guest runs only where its instance says so. */
 static void check_now(struct scene *s)
 {
 	struct fake *m = s->fx.machine;
 	struct plan_taken *taken = NULL;
 	struct error err = ERROR_INIT;
+	struct plan_sick *sick = NULL;
 	struct arena arena = { 0 };
 	char text[BDF_TEXT_MAX], state[32];
-	size_t n = 0;
+	size_t n = 0, nsick = 0;
 
-	if (inst_taken(s->fx.m, &taken, &n, &arena, &err) < 0)
+	if (inst_quarantined(s->fx.m, &sick, &nsick, &arena, &err) < 0 || inst_taken(s->fx.m, &taken, &n, &arena, &err) < 0)
 		wrong(s, "%s", err.text);
 	for (size_t i = 0; i < m->nfns; i++) {
 		const struct fake_fn *now = &m->fn[i], *was = &s->fresh->fn[i];
+		bool set_aside = false;
 
-		if (!now->there || holder(taken, n, now->bdf) || now->pf >= 0)
+		for (size_t k = 0; k < nsick; k++)
+			set_aside = set_aside || bdf_eq(sick[k].bdf, now->bdf);
+		if (set_aside || !now->there || holder(taken, n, now->bdf) || now->pf >= 0)
 			continue;
 		if (strcmp(now->d.driver, was->d.driver) != 0 || strcmp(now->d.override, was->d.override) != 0)
 			wrong(s, "nobody holds %s, and it has driver \"%s\", override \"%s\"", bdf_text(text, now->bdf), now->d.driver,
@@ -224,6 +244,12 @@ static void act(struct scene *s, const struct action *a, bool armed)
 		break;
 	case WAIT:
 		wait_all(s);
+		break;
+	case ORDER:
+		accept(s, inst_order(s->fx.m, &op, want->name, (enum inst_order)(a->x % INST_ORDER_MAX_), 0, &err), &op);
+		break;
+	case RELEASE:
+		(void)release(s, 0);
 		break;
 	case FAIL:
 	case FAIL_ON:
@@ -346,6 +372,10 @@ static void expect_end(struct scene *s)
 		if (!fx_wait(&s->fx, fx_delete(&s->fx, wants[i]->name)))
 			wrong(s, "instance %s cannot be deleted", wants[i]->name);
 	}
+	for (size_t n = release(s, SIZE_MAX); n; n--)
+		(void)release(s, 0);
+	if (release(s, SIZE_MAX))
+		wrong(s, "a function cannot be given back from quarantine");
 	fx_close(&s->fx);
 	now = fake_text(s->fx.machine);
 	if (strcmp(was, now) != 0) {
