@@ -129,14 +129,18 @@ static int open_socket(int *ret, const char *path, struct error *err)
 	return 0;
 }
 
-static int load_kinds(struct host_kinds *kinds, const char *file, struct error *err)
+/* What kind a function is, and which program scrubs: never by what velad says. */
+static int load(struct serve *s, const char *file, struct error *err)
 {
 	struct conf conf;
 	int r = conf_load(&conf, file, err);
 
 	if (r < 0)
 		return r;
-	r = host_kinds_load(kinds, &conf, err);
+	r = host_kinds_load(&s->judge.kinds, &conf, err);
+	if (r == 0 && *conf.scrub == '/' && (size_t)snprintf(s->scrub, sizeof(s->scrub), "%s", conf.scrub) >= sizeof(s->scrub))
+		r = error_set(err, -EINVAL, "[release] scrub is longer than %zu bytes", sizeof(s->scrub) - 1);
+	s->scrub_seconds = (unsigned)conf.scrub_seconds;
 	conf_done(&conf);
 	return r;
 }
@@ -185,7 +189,7 @@ static int run(const struct options *o, struct error *err)
 	s.idle_seconds = (unsigned)idle;
 	r = user_id(&s.uid, o->user, err);
 	if (r == 0)
-		r = load_kinds(&s.judge.kinds, o->conf, err);
+		r = load(&s, o->conf, err);
 	if (r == 0)
 		r = host_root_open(&root, o->root, err);
 	pci.root = root;
