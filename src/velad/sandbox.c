@@ -10,17 +10,18 @@
 /* velad's loop: HTTP clients, the store, facts of the machine, velad-helper (for facts only). */
 static const int loop_calls[] = {
 	SYS_accept4, SYS_recvfrom, SYS_sendmsg, SYS_sendto, SYS_shutdown, SYS_getsockopt, /* clients */
-	SYS_socket, SYS_connect, SYS_setsockopt, SYS_recvmsg,                             /* velad-helper, uevents */
+	SYS_socket, SYS_connect, SYS_recvmsg,                                             /* velad-helper, uevents */
 	SYS_epoll_wait, SYS_epoll_ctl, SYS_timerfd_settime, SYS_gettid,                   /* sd-event */
 	SYS_openat2, SYS_getdents64, SYS_readlinkat, SYS_read, SYS_close,                 /* facts */
 	SYS_pread64, SYS_pwrite64, SYS_fdatasync,                                         /* the store */
 	SYS_write, SYS_futex, SYS_getrandom, SYS_brk, SYS_mmap, SYS_munmap, SYS_mremap,   /* all of it */
+	SYS_madvise,
 	SYS_clock_gettime, SYS_exit_group, /* the former where the vDSO has no clock */
 };
 
 /* Besides: threads, libvirt's client, the store's files, images and seeds, lists of devlink and lldpd, the end of the process. */
 static const int more_calls[] = {
-	SYS_clone3, SYS_clone, /* the latter under RestrictNamespaces=, which forbids the former (systemd.exec(5)) */ SYS_set_robust_list, SYS_rseq, SYS_rt_sigprocmask, SYS_exit, SYS_madvise, SYS_mprotect,
+	SYS_clone3, SYS_clone, /* the latter under RestrictNamespaces=, which forbids the former (systemd.exec(5)) */ SYS_set_robust_list, SYS_rseq, SYS_rt_sigprocmask, SYS_exit, SYS_setsockopt, SYS_mprotect,
 	SYS_getpid, SYS_openat, SYS_newfstatat, SYS_lseek, SYS_unlink, SYS_ftruncate, SYS_fcntl, SYS_access, SYS_geteuid,
 	SYS_mkdir, SYS_chmod, SYS_fchmod, SYS_fsync, SYS_renameat, SYS_unlinkat,
 	SYS_poll, SYS_eventfd2, SYS_getsockname, SYS_clock_nanosleep, SYS_restart_syscall,
