@@ -344,6 +344,7 @@ const struct api_route velad_routes[] = {
 	{ "DELETE", "/v1/instances/{name}", delete_instance, .keyed = true },
 	{ "GET", "/v1/operations", operations_list, .query = { "instance", "state", "before", "limit" } },
 	{ "GET", "/v1/operations/{id}", operations_get, .query = { "wait" } },
+	{ "POST", "/v1/operations/{id}/cancel", operations_cancel },
 	{ "GET", "/v1/quarantine", life_get_quarantine },
 	{ "POST", "/v1/quarantine", life_post_quarantine },
 	{ "DELETE", "/v1/quarantine/{bdf}", life_delete_quarantine, .keyed = true },

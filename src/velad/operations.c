@@ -89,17 +89,34 @@ static int query_number(uint64_t *ret, const struct api_request *req, size_t i, 
 	return 0;
 }
 
+static int read_id(uint64_t *ret, const struct api_request *req, struct error *err)
+{
+	if (parse_uint(ret, req->param, 10, INT64_MAX) < 0)
+		return error_set(err, -ENOENT, "there is no operation \"%s\"; operations have numbers", req->param);
+	return 0;
+}
+
+int operations_cancel(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+	uint64_t op = 0;
+	int r = read_id(&op, req, err);
+
+	if (r == 0)
+		r = inst_cancel(m->instances, op, err);
+	return r < 0 ? r : methods_operation(m, res, op, err);
+}
+
 /* ?wait=SECONDS: not before it has ended, or then. */
 int operations_get(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	struct manager *m = self;
 	uint64_t op = 0, wait = 0;
 	bool ended = true;
-	int r;
+	int r = read_id(&op, req, err);
 
-	if (parse_uint(&op, req->param, 10, INT64_MAX) < 0)
-		return error_set(err, -ENOENT, "there is no operation \"%s\"; operations have numbers", req->param);
-	r = query_number(&wait, req, 0, "wait", API_WAIT_MAX, err);
+	if (r == 0)
+		r = query_number(&wait, req, 0, "wait", API_WAIT_MAX, err);
 	if (r == 0 && wait && !req->late)
 		r = inst_op_ended(m->instances, &ended, op, err);
 	if (r == 0 && !ended) {

@@ -7,4 +7,5 @@
 extern const struct api_keys operations_keys;
 
 int operations_get(void *self, const struct api_request *req, struct api_response *res, struct error *err);
+int operations_cancel(void *self, const struct api_request *req, struct api_response *res, struct error *err);
 int operations_list(void *self, const struct api_request *req, struct api_response *res, struct error *err);
