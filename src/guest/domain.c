@@ -91,10 +91,29 @@ static void attr_cpuset(struct xml *x, const char *name, const struct cpuset *se
 	sbuf_done(&text);
 }
 
-/* vCPUs are numbered through the cells: pinned to their host node, and emulator threads to all of them. */
+/* The first cores of the cells' nodes, which no guest has; none: emulator threads are where the vCPUs are. */
+static void add_host_cores(const struct domain *d, struct cpuset *all)
+{
+	for (size_t i = 0; i < d->plan->ncells; i++) {
+		const struct host_node *n = node_of(d, i);
+		unsigned left = d->plan->host_cores;
+
+		for (size_t k = 0; n && left && k < d->inv->system.cpus.ncores; k++) {
+			const struct host_core *core = &d->inv->system.cpus.core[k];
+
+			if (!core->ncpus || !cpuset_has(&n->cpus, core->cpu[0]))
+				continue;
+			for (unsigned c = 0; c < core->ncpus; c++)
+				cpuset_add(all, core->cpu[c]);
+			left--;
+		}
+	}
+}
+
+/* vCPUs are numbered through the cells: pinned to their host node, and emulator threads to the host's cores. */
 static void write_cputune(struct domain *d)
 {
-	struct cpuset all = { 0 };
+	struct cpuset all = { 0 }, host = { 0 };
 	unsigned vcpu = 0;
 
 	for (size_t i = 0; i < d->plan->ncells; i++)
@@ -102,6 +121,7 @@ static void write_cputune(struct domain *d)
 			add_cpus(&all, cpus_of(d, i));
 	if (!cpuset_count(&all))
 		return;
+	add_host_cores(d, &host);
 	xml_open(&d->xml, "cputune");
 	for (size_t i = 0; i < d->plan->ncells; vcpu += d->plan->cell[i++].vcpus) {
 		const struct cpuset *cpus = cpus_of(d, i);
@@ -114,26 +134,30 @@ static void write_cputune(struct domain *d)
 		}
 	}
 	xml_open(&d->xml, "emulatorpin");
-	attr_cpuset(&d->xml, "cpuset", &all);
+	attr_cpuset(&d->xml, "cpuset", cpuset_count(&host) ? &host : &all);
 	xml_close(&d->xml);
 	xml_close(&d->xml);
 }
 
-/* A guest that starts has its memory: libvirt preallocates huge pages, and plain ones if told so. */
+/* A guest that starts has its memory, touched by many threads at once: one fills some 10 GB in a second. Locked it is by
+ * VFIO, and libvirt raises the limit for that by itself (qemuDomainGetMemLockLimitBytes()). */
+#define PREALLOC_MAX 16
+
 static void write_backing(struct domain *d)
 {
+	uint64_t n = vcpus(d) < PREALLOC_MAX ? vcpus(d) : PREALLOC_MAX;
+
 	xml_open(&d->xml, "memoryBacking");
-	if (!d->plan->hugepages) {
-		xml_open(&d->xml, "allocation", "mode", "immediate");
+	if (d->plan->hugepages) {
+		xml_open(&d->xml, "hugepages");
+		xml_open(&d->xml, "page");
+		xml_attrf(&d->xml, "size", "%" PRIu64, d->plan->hugepages / 1024);
+		xml_attr(&d->xml, "unit", "KiB");
 		xml_close(&d->xml);
 		xml_close(&d->xml);
-		return;
 	}
-	xml_open(&d->xml, "hugepages");
-	xml_open(&d->xml, "page");
-	xml_attrf(&d->xml, "size", "%" PRIu64, d->plan->hugepages / 1024);
-	xml_attr(&d->xml, "unit", "KiB");
-	xml_close(&d->xml);
+	xml_open(&d->xml, "allocation", "mode", "immediate");
+	xml_attrf(&d->xml, "threads", "%" PRIu64, n);
 	xml_close(&d->xml);
 	xml_close(&d->xml);
 }
@@ -234,9 +258,17 @@ static void write_os(struct domain *d)
 	const struct plan_request *r = d->request;
 
 	xml_open(&d->xml, "os");
+	if (r->uefi)
+		xml_attr(&d->xml, "firmware", "efi"); /* libvirt chooses one that can (formatdomain, BIOS bootloader) */
 	xml_open(&d->xml, "type", "arch", "x86_64", "machine", "q35");
 	xml_putf(&d->xml, "hvm");
 	xml_close(&d->xml);
+	if (r->uefi) {
+		xml_open(&d->xml, "firmware");
+		xml_leaf(&d->xml, "feature", "enabled", r->secure_boot ? "yes" : "no", "name", "secure-boot");
+		xml_leaf(&d->xml, "feature", "enabled", r->secure_boot ? "yes" : "no", "name", "enrolled-keys");
+		xml_close(&d->xml);
+	}
 	if (r->kernel[0])
 		xml_text(&d->xml, "kernel", r->kernel);
 	if (r->kernel[0] && r->initrd[0])
@@ -253,6 +285,8 @@ static void write_life(struct domain *d)
 	xml_open(&d->xml, "features");
 	xml_leaf(&d->xml, "acpi");
 	xml_leaf(&d->xml, "apic");
+	if (d->request->secure_boot)
+		xml_leaf(&d->xml, "smm", "state", "on"); /* its variables are the firmware's own */
 	xml_close(&d->xml);
 	write_cpu(d);
 	xml_leaf(&d->xml, "clock", "offset", "utc");
@@ -344,6 +378,29 @@ static void write_console(struct domain *d)
 	xml_close(&d->xml);
 }
 
+static void write_tpm(struct domain *d)
+{
+	if (!d->request->tpm)
+		return;
+	xml_open(&d->xml, "tpm", "model", "tpm-crb");
+	xml_leaf(&d->xml, "backend", "type", "emulator", "version", "2.0");
+	xml_close(&d->xml);
+}
+
+/* OVMF takes the size of its window from this key (edk2, OvmfPkg/Library/PlatformInitLib/MemDetect.c), and not from pcihole64,
+ * which SeaBIOS and ACPI go by. libvirt keeps names below opt/ovmf for itself, so it goes past <sysinfo type='fwcfg'>. */
+static void write_window(struct domain *d)
+{
+	if (!d->request->uefi || !d->layout.mmio64 || is_type(d, "test"))
+		return;
+	xml_open(&d->xml, "qemu:commandline");
+	xml_leaf(&d->xml, "qemu:arg", "value", "-fw_cfg");
+	xml_open(&d->xml, "qemu:arg");
+	xml_attrf(&d->xml, "value", "name=opt/ovmf/X-PciMmio64Mb,string=%" PRIu64, d->layout.mmio64 >> 20);
+	xml_close(&d->xml);
+	xml_close(&d->xml);
+}
+
 static void write_devices(struct domain *d)
 {
 	xml_open(&d->xml, "devices");
@@ -353,6 +410,7 @@ static void write_devices(struct domain *d)
 	write_controllers(d);
 	write_console(d);
 	write_hostdevs(d);
+	write_tpm(d);
 	xml_leaf(&d->xml, "memballoon", "model", "none");
 	xml_open(&d->xml, "rng", "model", "virtio");
 	xml_open(&d->xml, "backend", "model", "random");
@@ -377,6 +435,8 @@ static void write_memory(struct domain *d)
 static void write_domain(struct domain *d)
 {
 	xml_open(&d->xml, "domain", "type", d->env->type);
+	if (d->request->uefi && d->layout.mmio64 && !is_type(d, "test"))
+		xml_attr(&d->xml, "xmlns:qemu", "http://libvirt.org/schemas/domain/qemu/1.0");
 	xml_text(&d->xml, "name", d->env->name);
 	xml_text(&d->xml, "uuid", d->env->uuid);
 	xml_open(&d->xml, "metadata");
@@ -390,6 +450,7 @@ static void write_domain(struct domain *d)
 	write_os(d);
 	write_life(d);
 	write_devices(d);
+	write_window(d);
 	xml_close(&d->xml);
 }
 

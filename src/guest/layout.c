@@ -131,8 +131,8 @@ static int device_cmp(const void *pa, const void *pb)
 /* Whether the switch at this depth of d's chain is in the guest, too: it has d itself below it, or several things. */
 static bool is_kept(const struct guest_layout *l, const struct guest_device *d, unsigned depth)
 {
-	if (depth + 2 == d->nchain)
-		return true;
+	if (l->root_ports || depth + 2 == d->nchain)
+		return !l->root_ports;
 	for (size_t i = 0; i < l->ndevices; i++) {
 		const struct guest_device *e = &l->device[i];
 
@@ -370,7 +370,7 @@ static void measure_mmio(struct guest_layout *l)
 int guest_layout_build(struct guest_layout *ret, const struct plan *plan, const struct topo *topo,
 		       struct error *err)
 {
-	struct guest_layout l = { 0 };
+	struct guest_layout l = { .root_ports = plan->root_ports };
 	int r;
 
 	l.device = arena_array(&l.arena, plan->ngpus + plan->nvfs + plan->ncompanions + plan->nextras + 1, sizeof(*l.device));

@@ -8,7 +8,8 @@
  *                             `- pcie-switch-downstream-port (one per host device, or switch below this one)
  *                                  `- the device's functions, or a pcie-switch-upstream-port and so on
  *
- * A switch of switches that would have one thing below it in the guest is left out. A device with no switch above it on the host has a root port of its own. Devices whose NUMA node is not
+ * A switch of switches that would have one thing below it in the guest is left out; all of them, where root ports are asked
+ * for. A device with no switch above it on the host has a root port of its own. Devices whose NUMA node is not
  * among the cells hang below pcie-root, where the guest sees no node for them. A VF that does not exist
  * yet sits where its PF is. */
 
@@ -66,6 +67,7 @@ struct guest_layout {
 	size_t                   ncontrollers;
 	struct guest_device     *device; /* in guest address order */
 	size_t                   ndevices;
+	bool                     root_ports; /* no switch is mirrored */
 	uint64_t                 mmio64; /* bytes of 64-bit MMIO window; 0 without devices */
 };
 

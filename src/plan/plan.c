@@ -509,6 +509,8 @@ int place_open(struct place **ret, struct plan *plan, const struct plan_input *i
 	p->plan = plan;
 	plan->generation = topo_generation(in->topo);
 	plan->exclusive = in->request->exclusive;
+	plan->host_cores = in->policy.host_cores;
+	plan->root_ports = in->request->root_ports;
 	p->gpus = place_gpus_wanted(p);
 	p->off = not_alone(p) || iommu_off(p);
 	if (!p->off)

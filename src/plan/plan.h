@@ -202,6 +202,8 @@ struct plan {
 	uint64_t               hugepages; /* page size of the cells' memory, bytes; 0: plain memory */
 	struct plan_cell      *cell; /* by host node, ascending */
 	size_t                 ncells;
+	unsigned               host_cores; /* of each node, the first ones: not for guests */
+	bool                   root_ports; /* the guest has no switches */
 	struct plan_step      *step;
 	size_t                 nsteps;
 	enum topo_class        worst_path; /* worst GPU-VF class; SELF without VFs */

@@ -186,6 +186,59 @@ static void test_types(void **state)
 	fx_done(&f);
 }
 
+/* UEFI's window is sized by its own key, past libvirt; the test driver has no QEMU to tell. */
+static void test_firmware(void **state)
+{
+	autofree char *xml = NULL, *test = NULL, *bios = NULL;
+	struct fx f;
+
+	(void)state;
+	whole_bundle(&f);
+	f.env.type = "kvm";
+	f.request.uefi = f.request.secure_boot = f.request.tpm = true;
+	xml = make_xml(&f);
+	assert_xpath(xml, "/domain/os/@firmware", "efi");
+	assert_xpath(xml, "/domain/os/firmware/feature[@name='secure-boot']/@enabled", "yes");
+	assert_xpath(xml, "/domain/os/firmware/feature[@name='enrolled-keys']/@enabled", "yes");
+	assert_xpath(xml, "/domain/features/smm/@state", "on");
+	assert_xpath(xml, "/domain/devices/tpm[@model='tpm-crb']/backend[@type='emulator']/@version", "2.0");
+	assert_xpath(xml, "string(//*[local-name()='arg'][2]/@value)", "name=opt/ovmf/X-PciMmio64Mb,string=524288");
+	f.request.secure_boot = f.request.tpm = false;
+	f.env.type = "test";
+	test = make_xml(&f);
+	assert_xpath(test, "/domain/os/firmware/feature[@name='secure-boot']/@enabled", "no");
+	assert_xpath(test, "count(//tpm | //smm | //*[local-name()='commandline'])", "0");
+	f.request.uefi = false;
+	bios = make_xml(&f);
+	assert_xpath(bios, "count(/domain/os/@firmware | /domain/os/firmware)", "0");
+	fx_done(&f);
+}
+
+/* Emulator threads are on cores that no guest has, where there are such; memory is touched by as many threads as vCPUs. */
+static void test_housekeeping(void **state)
+{
+	struct host_core core[4] = { { { 0, 8 }, 2 }, { { 1, 9 }, 2 }, { { 4, 12 }, 2 }, { { 5, 13 }, 2 } };
+	autofree char *xml = NULL, *pages = NULL;
+	struct inventory *inv;
+	struct fx f;
+
+	(void)state;
+	whole_bundle(&f);
+	inv = (struct inventory *)topo_inventory(f.topo);
+	inv->system.cpus.core = core;
+	inv->system.cpus.ncores = 4;
+	f.plan->host_cores = 1;
+	xml = make_xml(&f);
+	assert_xpath(xml, "/domain/cputune/emulatorpin/@cpuset", "0,4,8,12");
+	assert_xpath(xml, "/domain/memoryBacking/allocation[@mode='immediate']/@threads", "4");
+	f.plan->hugepages = GIB;
+	pages = make_xml(&f);
+	assert_xpath(pages, "/domain/memoryBacking/hugepages/page[@unit='KiB']/@size", "1048576");
+	assert_xpath(pages, "/domain/memoryBacking/allocation/@threads", "4");
+	inv->system.cpus.ncores = 0;
+	fx_done(&f);
+}
+
 /* No device, no cell with a known node: nothing is bound, nothing is mirrored. */
 static void test_plain(void **state)
 {
@@ -354,6 +407,8 @@ int main(void)
 		cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_types),
 		cmocka_unit_test(test_plain),
+		cmocka_unit_test(test_firmware),
+		cmocka_unit_test(test_housekeeping),
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_control_characters),
 		cmocka_unit_test(test_block_disk),

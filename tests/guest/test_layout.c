@@ -115,6 +115,30 @@ static void test_one_switch(void **state)
 	fx_done(&f);
 }
 
+/* As asked: each device at a port of its cell's expander, though the host has switches. */
+static void test_root_ports(void **state)
+{
+	struct guest_layout l = { 0 };
+	struct fx f;
+
+	(void)state;
+	fx_init(&f, fx_host, ARRAY_SIZE(fx_host));
+	fx_cell(&f, 0, GIB, 1);
+	fx_gpu(&f, "0000:13:00.0");
+	fx_gpu(&f, "0000:14:00.0");
+	fx_companion(&f, "0000:13:00.1", "0000:13:00.0");
+	fx_vf(&f, "0000:15:00.3", "0000:15:00.0");
+	f.plan->root_ports = true;
+	build(&f, &l);
+	assert_int_equal(l.ncontrollers, 4); /* an expander and three ports */
+	for (size_t i = 0; i < l.ncontrollers; i++)
+		assert_int_equal(l.controller[i].model, i ? GUEST_ROOT_PORT : GUEST_PXB);
+	assert_true(l.device[0].at.bus == l.device[1].at.bus && l.device[1].at.function == 1); /* a device stays whole */
+	assert_true(l.device[2].at.bus != l.device[0].at.bus && l.device[3].at.bus != l.device[2].at.bus);
+	guest_layout_done(&l);
+	fx_done(&f);
+}
+
 static void test_two_switches_two_cells(void **state)
 {
 	struct guest_layout l;
@@ -461,6 +485,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one_switch),
 		cmocka_unit_test(test_two_switches_two_cells),
+		cmocka_unit_test(test_root_ports),
 		cmocka_unit_test(test_no_switch),
 		cmocka_unit_test(test_unknown_node),
 		cmocka_unit_test(test_companion),
