@@ -8,6 +8,7 @@
 #include "plan/plan.h"
 
 struct error;
+struct json_object;
 struct topo;
 
 struct guest_env {
@@ -33,6 +34,10 @@ int guest_domain_xml(char **ret, const struct plan *plan, const struct plan_requ
 /* NCCL's topology file for that guest: its own addresses, the host's switches and links. The caller frees. -E2BIG: more
  * elements than NCCL takes. */
 int guest_nccl_xml(char **ret, const struct plan *plan, const struct topo *topo, struct error *err);
+
+/* {"gpus", "vfs", "tenant": {"gpus", "vfs"}}: which function of the host each of the guest's is (docs/openapi.json, RankMap).
+ * -ENOMEM, and as guest_domain_xml(). */
+int guest_rank_json(struct json_object **ret, const struct plan *plan, const struct topo *topo, struct error *err);
 
 /* Where the guest has that file, and what NCCL is told there: lines NAME=VALUE, good for /etc/nccl.conf and
  * /etc/environment; "" without GPUs. The caller frees. -ENOMEM */

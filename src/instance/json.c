@@ -228,18 +228,31 @@ int inst_json(struct inst_manager *m, struct json_object **ret, const char *name
 	return r;
 }
 
-static int nccl_json(struct store_tx *tx, json_object **ret, const char *name, struct arena *arena, struct error *err)
+/* The plan of an instance, as it is stored; the caller puts it. */
+static int stored_plan(struct inst_manager *m, json_object **ret, const char *name, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct rows_instance *in = NULL;
+	struct arena arena = { 0 };
+	int r = store_begin(&tx, m->store, err);
+
+	if (r == 0)
+		r = rows_instance_find(tx, &in, name, &arena, err);
+	if (r == 0 && (!in || rows_is_holder(name)))
+		r = error_set(err, -ENOENT, "there is no instance %s", name);
+	if (r == 0)
+		r = parse_own(ret, in->plan, "plan", err);
+	arena_done(&arena);
+	return r;
+}
+
+int inst_nccl_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err)
 {
 	auto_(json_object_put) json_object *plan = NULL;
-	struct rows_instance *in = NULL;
 	struct json_out o;
 	json_object *xml;
-	int r = rows_instance_find(tx, &in, name, arena, err);
+	int r = stored_plan(m, &plan, name, err);
 
-	if (r == 0 && (!in || rows_is_holder(name)))
-		return error_set(err, -ENOENT, "there is no instance %s", name);
-	if (r == 0)
-		r = parse_own(&plan, in->plan, "plan", err);
 	if (r < 0)
 		return r;
 	if (!json_object_object_get_ex(plan, "nccl_topology", &xml) || !xml)
@@ -250,16 +263,23 @@ static int nccl_json(struct store_tx *tx, json_object **ret, const char *name, s
 	return finish(ret, &o, 0, err);
 }
 
-int inst_nccl_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err)
+int inst_rank_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err)
 {
-	auto_(store_end) struct store_tx *tx = NULL;
-	struct arena arena = { 0 };
-	int r = store_begin(&tx, m->store, err);
+	auto_(json_object_put) json_object *plan = NULL;
+	json_object *map, *member;
+	struct json_out o;
+	int r = stored_plan(m, &plan, name, err);
 
-	if (r == 0)
-		r = nccl_json(tx, ret, name, &arena, err);
-	arena_done(&arena);
-	return r;
+	if (r < 0)
+		return r;
+	if (!json_object_object_get_ex(plan, "rank_map", &map) || !map)
+		return error_set(err, -ENOENT, "instance %s was made by a velad that had no rank maps", name);
+	o = json_out_new();
+	json_add_string(&o, "name", name);
+	for (const char *const *key = (const char *const[]){ "gpus", "vfs", "tenant", NULL }; *key; key++)
+		if (json_object_object_get_ex(map, *key, &member))
+			json_add(&o, *key, json_object_get(member));
+	return finish(ret, &o, 0, err);
 }
 
 static int list_json(struct inst_manager *m, struct store_tx *tx, json_object **ret, struct arena *arena, struct error *err)

@@ -222,6 +222,8 @@ json_object *plan_json(const struct plan *p)
 	add_steps(&o, p);
 	json_add_string(&o, "domain_xml", p->domain_xml);
 	json_add_string(&o, "nccl_topology", p->nccl_xml);
+	if (p->rank_map)
+		json_add(&o, "rank_map", json_object_get(p->rank_map));
 	if (p->vendor_data) {
 		struct json_out seed = json_out_new();
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <json-c/json.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,7 @@ bool plan_step_of_function(enum plan_step_kind k)
 struct plan *plan_free(struct plan *p)
 {
 	if (p) {
+		json_object_put(p->rank_map);
 		arena_done(&p->arena);
 		free(p);
 	}

@@ -211,6 +211,7 @@ struct plan {
 	struct plan_score      chosen, next; /* next: the best of other GPUs */
 	char                  *domain_xml; /* set by the caller from guest/, in the arena; NULL without */
 	char                  *meta_data, *vendor_data; /* of the seed; the same, and NULL without one */
+	struct json_object    *rank_map; /* owned; of an instance, guest/ makes it; else NULL */
 	char                  *nccl_xml;   /* NCCL's topology file; the same, and NULL without GPUs */
 };
 

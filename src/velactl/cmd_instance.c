@@ -27,7 +27,7 @@ static const struct ctl_column columns[COLUMNS] = {
 };
 
 /* The name goes into a URL: only what can be an instance's name. */
-static int instance_path(char path[96], const char *name, struct error *err)
+int ctl_instance_path(char path[96], const char *name, struct error *err)
 {
 	if (!*name || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(name) || strlen(name) > PLAN_NAME_MAX)
 		return error_set(err, -EINVAL,
@@ -86,7 +86,7 @@ enum ctl_exit ctl_delete(struct ctl *c, char const *const *arg, size_t n)
 	char path[96];
 
 	(void)n;
-	if (instance_path(path, arg[0], &err) < 0 || ctl_remote(&op, c, "DELETE", path, NULL, &err) < 0)
+	if (ctl_instance_path(path, arg[0], &err) < 0 || ctl_remote(&op, c, "DELETE", path, NULL, &err) < 0)
 		return ctl_fail(c, &err);
 	return ctl_accepted(c, op);
 }
@@ -97,7 +97,7 @@ static enum ctl_exit order(struct ctl *c, const char *name, const char *what, js
 	struct error err = ERROR_INIT;
 	char path[128];
 
-	if (instance_path(path, name, &err) < 0)
+	if (ctl_instance_path(path, name, &err) < 0)
 		return ctl_fail(c, &err);
 	(void)snprintf(path + strlen(path), sizeof(path) - strlen(path), "/%s", what);
 	if (ctl_remote(&op, c, "POST", path, body, &err) < 0)
@@ -284,7 +284,7 @@ enum ctl_exit ctl_show(struct ctl *c, char const *const *arg, size_t n)
 	(void)n;
 	if (bdf_parse(&bdf, arg[0]))
 		return ctl_show_function(c, bdf);
-	if (ctl_args_check(&c->args, "show NAME", 0, &err) < 0 || instance_path(path, arg[0], &err) < 0)
+	if (ctl_args_check(&c->args, "show NAME", 0, &err) < 0 || ctl_instance_path(path, arg[0], &err) < 0)
 		return ctl_fail(c, &err);
 	return ctl_show_doc(c, path, write_instance);
 }
@@ -302,7 +302,7 @@ enum ctl_exit ctl_nccl(struct ctl *c, char const *const *arg, size_t n)
 	char path[96];
 
 	(void)n;
-	if (instance_path(path, arg[0], &err) < 0)
+	if (ctl_instance_path(path, arg[0], &err) < 0)
 		return ctl_fail(c, &err);
 	(void)snprintf(path + strlen(path), sizeof(path) - strlen(path), "/nccl-topology");
 	return ctl_show_doc(c, path, write_nccl);

@@ -58,6 +58,7 @@ enum ctl_exit ctl_acs_apply(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_acs_restore(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_acs_plan(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_nccl(struct ctl *c, char const *const *arg, size_t n);
+enum ctl_exit ctl_rank_map(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_doctor(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_capacity(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_plan(struct ctl *c, char const *const *arg, size_t n);
@@ -87,3 +88,5 @@ enum ctl_exit ctl_dump(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_watch(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_host(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_help(struct ctl *c, char const *const *arg, size_t n);
+/* src/velactl/cmd_instance.c: "/v1/instances/NAME", if that can be a name. -EINVAL. */
+int ctl_instance_path(char path[96], const char *name, struct error *err);

@@ -31,6 +31,7 @@ const struct ctl_verb ctl_verbs[] = {
 	{ "show", "NAME | BDF [--vpd]", CTL_READ | CTL_NAMES | CTL_SHOW, 1, 1, ctl_show,
 	  "one guest, or all of one PCI function" },
 	{ "nccl-topology", "NAME", 0, 1, 1, ctl_nccl, "the topology file for NCCL in a guest" },
+	{ "rank-map", "NAME", 0, 1, 1, ctl_rank_map, "which GPU and VF of the host is which of a guest" },
 	{ "start", "NAME", CTL_START | CTL_WAIT, 1, 1, ctl_start, "start a guest that is stopped" },
 	{ "stop", "NAME [--grace SEC | --force]", CTL_STOP | CTL_START | CTL_WAIT, 1, 1, ctl_stop, "shut a guest down; it keeps its devices" },
 	{ "reboot", "NAME", CTL_START | CTL_WAIT, 1, 1, ctl_reboot, "reboot a guest" },

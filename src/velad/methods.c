@@ -260,6 +260,8 @@ static int create(struct manager *m, const struct plan_request *request, struct 
 	r = guest_plan_xml(plan, request, current_topo(m->now), m->domain_type, sd_id128_to_uuid_string(id, uuid),
 			   &dirs, err);
 	if (r == 0)
+		r = guest_rank_json(&plan->rank_map, plan, current_topo(m->now), err);
+	if (r == 0)
 		r = inst_create(m->instances, &op, request, plan, uuid, err);
 	if (r == 0 && lease)
 		plans_used(m, lease, bundle);
@@ -305,6 +307,13 @@ static int get_nccl(void *self, const struct api_request *req, struct api_respon
 	return inst_nccl_json(m->instances, &res->body, req->param, err);
 }
 
+static int get_rank(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+
+	return inst_rank_json(m->instances, &res->body, req->param, err);
+}
+
 static int delete_instance(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	struct manager *m = self;
@@ -337,6 +346,7 @@ const struct api_route velad_routes[] = {
 	{ "GET", "/v1/instances", get_instances },
 	{ "GET", "/v1/instances/{name}", get_instance },
 	{ "GET", "/v1/instances/{name}/nccl-topology", get_nccl },
+	{ "GET", "/v1/instances/{name}/rank-map", get_rank },
 	{ "POST", "/v1/instances/{name}/start", life_start, .keyed = true },
 	{ "POST", "/v1/instances/{name}/stop", life_stop, .keyed = true },
 	{ "POST", "/v1/instances/{name}/reboot", life_reboot, .keyed = true },

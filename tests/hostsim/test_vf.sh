@@ -36,6 +36,10 @@ out=$(ctl create one "${guest[@]}" --require 0000:25:10.0 --vf vlan=100,qos=3,tr
 read -r pf index < <(vf_of one) || not_ok "create" "$out"
 is "what was asked is set, all else is standard" "mac=02:00:00:12:34:56 vlan=100 qos=3 vlan_protocol=802.1Q trust=on spoof_check=on \
 min_rate=0 max_rate=1000 link_state=auto" "$(settings "$index")"
+is "the rank map has the VF by both addresses, and the GPU that it serves" "True True" "$(ctl -o json rank-map one | of '"%s %s" % (
+	[v["bdf"] for v in d["vfs"]] == ["0000:25:10.0"] and d["vfs"][0]["gpu"] == 0 and d["vfs"][0]["switch"] == "0000:21:00.0",
+	d["tenant"]["vfs"][0]["guest_bdf"] == d["vfs"][0]["guest_bdf"] and "25:10" not in str(d["tenant"]))')"
+is "and a table of it a line for each" "gpu0 vf0" "$(ctl rank-map one | awk 'NR > 1 { print $1 }' | xargs)"
 ctl delete one >/dev/null
 same "what the operator had set is back"
 out=$(ctl create two "${guest[@]}" --require 0000:25:10.0 2>&1)
@@ -54,7 +58,7 @@ for bad in "vlan=4095" "vlan_protocol=802.1ad" "mac=01:00:5e:00:00:01" "trust=ma
 	out=$(ctl create bad "${guest[@]}" --vf "$bad" 2>&1)
 	is "$bad is refused by name" "2 1" "$? $(grep -c -- "${bad%%=*}\|--vf" <<<"$out")"
 done
-out=$(ctl create three "${guest[@]}" --vf link_state=up 2>&1)
+out=$(ctl create three "${guest[@]}" --require 0000:25:10.0 --vf link_state=up 2>&1)
 is "what igb has not is an error with its name" 1 "$(grep -c "driver igb of PF $pf refuses link_state=up for VF [0-9]*: Operation not supported.*may_refuse" <<<"$out")"
 ctl delete three >/dev/null 2>&1
 same "and nothing is left of it"
@@ -63,20 +67,20 @@ is "an MTU that no port is known to have is refused" 1 "$(grep -c "$pf: its MTU 
 stop_velad
 velad_conf "$nic; s|^may_refuse = none|may_refuse = link_state|"
 start_velad
-ctl create four "${guest[@]}" --vf link_state=up >/dev/null 2>&1
+ctl create four "${guest[@]}" --require 0000:25:10.0 --vf link_state=up >/dev/null 2>&1
 is "unless it may be refused: the guest runs, and the finding says so" "running vf.refused" "$(ctl -o json show four | of 'd["state"]') $(findings four | grep -o vf.refused)"
 ctl delete four >/dev/null
 same "all is back again"
 
 # ---- failures and kills at each write
 put '' "$sim/log"
-ctl create ok "${guest[@]}" --vf vlan=5,trust=off,max_rate=100 >/dev/null 2>&1
+ctl create ok "${guest[@]}" --require 0000:25:10.0 --vf vlan=5,trust=off,max_rate=100 >/dev/null 2>&1
 n=$(vf_writes | wc -l)
 ctl delete ok >/dev/null
 ((n >= 3)) || not_ok "several writes" "$(vf_writes)"
 for ((k = 0; k < n; k++)); do
 	echo "answers/vf/*:write:EIO:1:$k" >"$sim/fault"
-	out=$(ctl create bad "${guest[@]}" --vf vlan=5,trust=off,max_rate=100 2>&1)
+	out=$(ctl create bad "${guest[@]}" --require 0000:25:10.0 --vf vlan=5,trust=off,max_rate=100 2>&1)
 	rc=$?
 	echo clear >"$sim/fault"
 	ctl delete bad >/dev/null 2>&1
@@ -85,7 +89,7 @@ for ((k = 0; k < n; k++)); do
 done
 for ((k = 0; k < n; k++)); do
 	echo "answers/vf/*:write:hang 30:1:$k" >"$sim/fault"
-	ctl create bad "${guest[@]}" --vf vlan=5,trust=off,max_rate=100 --no-wait >/dev/null 2>&1
+	ctl create bad "${guest[@]}" --require 0000:25:10.0 --vf vlan=5,trust=off,max_rate=100 --no-wait >/dev/null 2>&1
 	for ((i = 0; i < 100; i++)); do
 		[[ $(vf_writes | wc -l) -gt $((2 * n + k)) ]] && break
 		sleep 0.02
