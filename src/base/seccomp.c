@@ -14,6 +14,14 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/strtab.h"
+
+int seccomp_how_parse(const char *text)
+{
+	static const char *const names[SECCOMP_HOW_MAX_] = { "log", "kill", "off" };
+
+	return strtab_find(names, SECCOMP_HOW_MAX_, text);
+}
 
 #if defined(__x86_64__)
 #define ARCH AUDIT_ARCH_X86_64
@@ -31,8 +39,9 @@
 
 #ifdef UNFILTERED
 
-int seccomp_allow(const int *calls, size_t n, bool all_threads, struct error *err)
+int seccomp_allow(enum seccomp_how how, const int *calls, size_t n, bool all_threads, struct error *err)
 {
+	(void)how;
 	(void)calls;
 	(void)n;
 	(void)all_threads;
@@ -42,7 +51,7 @@ int seccomp_allow(const int *calls, size_t n, bool all_threads, struct error *er
 
 #else
 
-int seccomp_allow(const int *calls, size_t n, bool all_threads, struct error *err)
+int seccomp_allow(enum seccomp_how how, const int *calls, size_t n, bool all_threads, struct error *err)
 {
 	/* x32 calls have bit 30 of the number set: they equal none of ours */
 	struct sock_filter code[SECCOMP_CALLS_MAX + 6] = {
@@ -54,13 +63,15 @@ int seccomp_allow(const int *calls, size_t n, bool all_threads, struct error *er
 	struct sock_fprog prog = { .len = (unsigned short)(n + 6), .filter = code };
 
 	assert(n <= SECCOMP_CALLS_MAX);
+	if (how == SECCOMP_OFF)
+		return 0;
 	for (size_t i = 0; i < n; i++)
 		code[4 + i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i], (unsigned char)(n - i), 0);
-	code[4 + n] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+	code[4 + n] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, how == SECCOMP_KILL ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_LOG);
 	code[5 + n] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	if ((all_threads && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) ||
 	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, all_threads ? SECCOMP_FILTER_FLAG_TSYNC : 0, &prog) != 0)
-		return error_set(err, -errno, "cannot restrict system calls: %s; --no-seccomp does without", strerror(errno));
+		return error_set(err, -errno, "cannot restrict system calls: %s; --seccomp off does without", strerror(errno));
 	return 0;
 }
 

@@ -29,7 +29,7 @@ enum { EXIT_USAGE = 2 };
 
 static const char usage[] =
 	"usage: velad-helper [--root DIR] [--conf FILE] [--socket PATH] [--user NAME|UID] [--idle SECONDS] [--keep DIR]\n"
-	"                    [--no-seccomp]\n"
+	"                    [--seccomp HOW]\n"
 	"\n"
 	"Changes PCI functions for an unprivileged velad; systemd starts it when it is asked. See velad-helper(8).\n"
 	"\n"
@@ -39,22 +39,23 @@ static const char usage[] =
 	"  --user NAME    who may ask, besides root (velad)\n"
 	"  --idle SECONDS end when nobody has asked for so long (30; 0: never)\n"
 	"  --keep DIR     where driver overrides that others had set are kept (RUNTIME_DIRECTORY)\n"
-	"  --no-seccomp   do not restrict system calls\n";
+	"  --seccomp HOW  of system calls that it should not need, \"log\" them, \"kill\" it, or \"off\" (log)\n";
 
 struct options {
 	const char *root, *conf, *socket, *user, *idle, *keep;
-	bool        no_seccomp;
+	enum seccomp_how seccomp;
 };
 
 /* 0 go on, 1 done (help, version), -1 usage error, which getopt has printed. */
 static int parse_options(struct options *o, int argc, char **argv)
 {
-	enum { ROOT = 256, CONF, SOCKET, USER, IDLE, KEEP, NO_SECCOMP, HELP, VERSION };
+	enum { ROOT = 256, CONF, SOCKET, USER, IDLE, KEEP, SECCOMP, HELP, VERSION };
 	static const struct option options[] = {
 		{ "root", required_argument, NULL, ROOT },     { "conf", required_argument, NULL, CONF },
 		{ "socket", required_argument, NULL, SOCKET }, { "user", required_argument, NULL, USER },
 		{ "idle", required_argument, NULL, IDLE },     { "keep", required_argument, NULL, KEEP },
-		{ "no-seccomp", no_argument, NULL, NO_SECCOMP }, { "help", no_argument, NULL, HELP },           { "version", no_argument, NULL, VERSION },
+		{ "seccomp", required_argument, NULL, SECCOMP }, { "help", no_argument, NULL, HELP },
+		{ "version", no_argument, NULL, VERSION },
 		{ 0 },
 	};
 	const char **to[] = { &o->root, &o->conf, &o->socket, &o->user, &o->idle, &o->keep };
@@ -63,8 +64,8 @@ static int parse_options(struct options *o, int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c >= ROOT && c <= KEEP) {
 			*to[c - ROOT] = optarg;
-		} else if (c == NO_SECCOMP) {
-			o->no_seccomp = true;
+		} else if (c == SECCOMP && seccomp_how_parse(optarg) >= 0) {
+			o->seccomp = (enum seccomp_how)seccomp_how_parse(optarg);
 		} else if (c == HELP || c == VERSION) {
 			(void)fputs(c == HELP ? usage : "velad-helper " VELAD_VERSION "\n", stdout);
 			return 1;
@@ -160,11 +161,12 @@ static int make_sources(struct serve *s, struct error *err)
 }
 
 /* What is left once the socket is there, by what needs it. Modules and programs are nowhere among them. */
-static int sandbox(struct error *err)
+static int sandbox(enum seccomp_how how, struct error *err)
 {
 	static const int calls[] = {
 		SYS_poll, SYS_accept4, SYS_getsockopt, SYS_setsockopt, SYS_recvfrom, SYS_sendmsg,          /* calls */
 		SYS_clone3, SYS_set_robust_list, SYS_rseq, SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_exit, SYS_exit_group, /* a thread for each */
+		SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, /* sd_notify() of systemd 257 */
 		SYS_clone, /* where RestrictNamespaces= takes clone3 away, which cannot be looked into (systemd.exec(5)) */
 		SYS_mmap, SYS_munmap, SYS_mprotect, SYS_madvise, SYS_brk, SYS_mremap, SYS_futex,           /* memory */
 		SYS_openat2, SYS_openat, SYS_read, SYS_pread64, SYS_write, SYS_pwrite64, SYS_close,        /* files */
@@ -173,7 +175,7 @@ static int sandbox(struct error *err)
 		SYS_clock_gettime, SYS_clock_nanosleep, SYS_restart_syscall,                               /* waiting */
 	};
 
-	return seccomp_allow(calls, ARRAY_SIZE(calls), true, err);
+	return seccomp_allow(how, calls, ARRAY_SIZE(calls), true, err);
 }
 
 static int run(const struct options *o, struct error *err)
@@ -201,8 +203,8 @@ static int run(const struct options *o, struct error *err)
 	if (r < 0)
 		return r;
 	r = programs_start(&s, err);
-	if (r == 0 && !o->no_seccomp)
-		r = sandbox(err);
+	if (r == 0)
+		r = sandbox(o->seccomp, err);
 	if (r < 0)
 		return r;
 	r = serve_run(&s, err);

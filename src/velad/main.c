@@ -24,7 +24,7 @@ enum { EXIT_USAGE = 2 };
 
 static const char usage[] =
 	"usage: velad [--root DIR] [--uevents PATH] [--conf FILE] [--socket PATH] [--store FILE] [--libvirt URI]\n"
-	"             [--helper PATH | --no-helper] [--no-seccomp] [--debug]\n"
+	"             [--helper PATH | --no-helper] [--seccomp HOW] [--debug]\n"
 	"\n"
 	"The per-host daemon that starts KVM guests with GPUs and SR-IOV VFs; see velad(8).\n"
 	"\n"
@@ -36,19 +36,19 @@ static const char usage[] =
 	"  --libvirt URI  hypervisor\n"
 	"  --helper PATH  have this machine changed by velad-helper, at this socket; the default unless velad is root\n"
 	"  --no-helper    change it in this process\n"
-	"  --no-seccomp   with a helper: do not restrict system calls\n"
+	"  --seccomp HOW  with a helper: of system calls that it should not need, \"log\" them, \"kill\" it, or \"off\" (log)\n"
 	"  --debug        log more\n";
 
 /* 0 go on, 1 done (help, version), -1 usage error, which getopt has printed. */
 static int parse_options(struct manager_options *o, int argc, char **argv)
 {
-	enum { ROOT = 256, CONF, SOCKET, STORE, LIBVIRT, UEVENTS, HELPER, NO_HELPER, NO_SECCOMP, DEBUG, HELP, VERSION };
+	enum { ROOT = 256, CONF, SOCKET, STORE, LIBVIRT, UEVENTS, HELPER, NO_HELPER, SECCOMP, DEBUG, HELP, VERSION };
 	static const struct option options[] = {
 		{ "root", required_argument, NULL, ROOT },       { "conf", required_argument, NULL, CONF },
 		{ "socket", required_argument, NULL, SOCKET },   { "store", required_argument, NULL, STORE },
 		{ "libvirt", required_argument, NULL, LIBVIRT }, { "uevents", required_argument, NULL, UEVENTS },
 		{ "helper", required_argument, NULL, HELPER },   { "no-helper", no_argument, NULL, NO_HELPER },
-		{ "no-seccomp", no_argument, NULL, NO_SECCOMP },
+		{ "seccomp", required_argument, NULL, SECCOMP },
 		{ "debug", no_argument, NULL, DEBUG },           { "help", no_argument, NULL, HELP },
 		{ "version", no_argument, NULL, VERSION },       { 0 },
 	};
@@ -60,8 +60,8 @@ static int parse_options(struct manager_options *o, int argc, char **argv)
 			*to[c - ROOT] = optarg;
 		} else if (c == NO_HELPER) {
 			o->no_helper = true;
-		} else if (c == NO_SECCOMP) {
-			o->no_seccomp = true;
+		} else if (c == SECCOMP && seccomp_how_parse(optarg) >= 0) {
+			o->seccomp = (enum seccomp_how)seccomp_how_parse(optarg);
 		} else if (c == DEBUG) {
 			log_init(LOG_LEVEL_DEBUG);
 		} else if (c == HELP || c == VERSION) {
@@ -160,7 +160,7 @@ static int loop(struct manager *m, struct error *err)
 }
 
 /* Takes m. From here on this thread has the loop's system calls only, the others the process's. */
-static int loop_sandboxed(struct manager *m, struct error *err)
+static int loop_sandboxed(struct manager *m, enum seccomp_how how, struct error *err)
 {
 	struct finisher f = { .m = m };
 	sd_id128_t boot;
@@ -175,9 +175,9 @@ static int loop_sandboxed(struct manager *m, struct error *err)
 	}
 	tzset(); /* libraries read these files once, and could not do it later */
 	(void)sd_id128_get_boot(&boot);
-	r = sandbox_process(err);
+	r = sandbox_process(how, err);
 	if (r == 0)
-		r = sandbox_loop(err);
+		r = sandbox_loop(how, err);
 	if (r == 0)
 		r = loop(m, err);
 	(void)pthread_mutex_unlock(&f.turn);
@@ -197,7 +197,7 @@ static int run(struct manager_options *o, struct error *err)
 	if (r < 0)
 		return r;
 	/* without a helper, velad itself loads modules and runs programs: that is not restricted */
-	return m->has_helper && !o->no_seccomp ? loop_sandboxed(steal(m), err) : loop(m, err);
+	return m->has_helper && o->seccomp != SECCOMP_OFF ? loop_sandboxed(steal(m), o->seccomp, err) : loop(m, err);
 }
 
 int main(int argc, char **argv)

@@ -7,6 +7,7 @@
 
 #include "base/auto.h"
 #include "base/conf.h"
+#include "base/seccomp.h"
 #include "base/sbuf.h"
 #include "host/kind.h"
 #include "instance/instance.h"
@@ -28,7 +29,7 @@ struct manager_options {
 	const char *uevents; /* a socket that uevents of the root come from; NULL: the kernel, for / */
 	const char *helper;  /* velad-helper's socket; NULL: conf's, or none for root */
 	bool        no_helper; /* velad does it itself */
-	bool        no_seccomp; /* with a helper: nothing is restricted */
+	enum seccomp_how seccomp; /* with a helper */
 	int         listen_fd; /* from systemd; -1: make our own */
 };
 

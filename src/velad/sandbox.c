@@ -21,23 +21,25 @@ static const int loop_calls[] = {
 
 /* Besides: threads, libvirt's client, the store's files, images and seeds, lists of devlink and lldpd, the end of the process. */
 static const int more_calls[] = {
-	SYS_clone3, SYS_clone, /* the latter under RestrictNamespaces=, which forbids the former (systemd.exec(5)) */ SYS_set_robust_list, SYS_rseq, SYS_rt_sigprocmask, SYS_exit, SYS_setsockopt, SYS_mprotect,
+	SYS_clone3, SYS_clone, /* the latter under RestrictNamespaces=, which forbids the former (systemd.exec(5)) */
+	SYS_set_robust_list, SYS_rseq, SYS_rt_sigprocmask, SYS_exit, SYS_setsockopt, SYS_mprotect,
 	SYS_getpid, SYS_openat, SYS_newfstatat, SYS_lseek, SYS_unlink, SYS_ftruncate, SYS_fcntl, SYS_access, SYS_geteuid,
 	SYS_mkdir, SYS_chmod, SYS_fchmod, SYS_fsync, SYS_renameat, SYS_unlinkat,
-	SYS_poll, SYS_eventfd2, SYS_getsockname, SYS_clock_nanosleep, SYS_restart_syscall,
+	SYS_getuid, SYS_getgid, SYS_getegid, /* sd_notify() of systemd 257 */
+	SYS_poll, SYS_ppoll, SYS_eventfd2, SYS_getsockname, SYS_clock_nanosleep, SYS_restart_syscall,
 	SYS_signalfd4, SYS_seccomp, /* taking apart; the latter only takes away */
 };
 
-int sandbox_loop(struct error *err)
+int sandbox_loop(enum seccomp_how how, struct error *err)
 {
-	return seccomp_allow(loop_calls, ARRAY_SIZE(loop_calls), false, err);
+	return seccomp_allow(how, loop_calls, ARRAY_SIZE(loop_calls), false, err);
 }
 
-int sandbox_process(struct error *err)
+int sandbox_process(enum seccomp_how how, struct error *err)
 {
 	int calls[ARRAY_SIZE(loop_calls) + ARRAY_SIZE(more_calls)];
 
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
 		calls[i] = i < ARRAY_SIZE(loop_calls) ? loop_calls[i] : more_calls[i - ARRAY_SIZE(loop_calls)];
-	return seccomp_allow(calls, ARRAY_SIZE(calls), true, err);
+	return seccomp_allow(how, calls, ARRAY_SIZE(calls), true, err);
 }

@@ -3,7 +3,9 @@
 /* velad/sandbox — which system calls are left once everything is open: a short list for the thread that clients talk to,
  * a longer one for those that run steps, speak with libvirt and read the machine. */
 
+#include "base/seccomp.h"
+
 struct error;
 
-int sandbox_process(struct error *err); /* all threads, and those that they start */
-int sandbox_loop(struct error *err);    /* this thread besides; it starts no others */
+int sandbox_process(enum seccomp_how how, struct error *err); /* all threads, and those that they start */
+int sandbox_loop(enum seccomp_how how, struct error *err);    /* this thread besides; it starts no others */
