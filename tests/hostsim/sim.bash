@@ -32,6 +32,28 @@ is() { if [[ $2 == "$3" ]]; then ok "$1"; else not_ok "$1" "wanted: $2"$'\n'"see
 summary() { echo "# $passed passed, $failed failed, $SECONDS s"; ((failed == 0)); }
 # attempt COMMAND...: "ok" or the error number's words of a shell's write
 attempt() { local out; if out=$({ "$@"; } 2>&1); then echo ok; else sed 's/.*: //' <<<"$out"; fi; }
+# the writes of the log that a fault of sys/*:write counts; those of answers/ (VF settings) are messages, not files
+sys_writes() { cat "$sim/log" | grep '^sys/'; }
+# release_all: out of quarantine, once what failed works again
+release_all() {
+	local bdf
+	for bdf in $(ctl -o json quarantine list | of '" ".join(q["bdf"] for q in d["quarantine"])'); do
+		ctl quarantine release "$bdf" 2>&1
+	done
+}
+# fake_fmpm: tests/plan/fmpm plays Fabric Manager; $dir/fm is what it knows, $dir/said what it was told, for velad_conf "s|^fmpm = .*|fmpm = $dir/fmpm|"
+fake_fmpm() {
+	# ids are positions: 3 is {1,3}, and so on, as on the real board
+	put '{"sets":[[1,2,3,4,5,6,7,8],[1,2,3,4],[5,6,7,8],[1,3],[2,4],[5,7],[6,8],[1],[2],[3],[4],[5],[6],[7],[8]],"gpus":{},"hidden":[],"active":[]}' "$dir/fm"
+	cat >"$dir/fmpm" <<-END
+		#!/bin/bash
+		# the socket that it is told is the simulated host's
+		args=(); while [[ \${1:-} != --unix-domain-socket && \$# -gt 0 ]]; do args+=("\$1"); shift; done
+		echo "\${args[*]}" >>"$dir/said"
+		exec "$PWD/tests/plan/fmpm" "\${args[@]}" --unix-domain-socket "$dir/fm"
+	END
+	chmod 755 "$dir/fmpm"
+}
 put() { printf '%s\n' "$1" >"$2"; }
 driver() { basename "$(readlink "$sys/devices/$1/driver" || echo none)"; }
 group() { basename "$(readlink "$sys/devices/$1/iommu_group" || echo none)"; }

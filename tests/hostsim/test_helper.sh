@@ -15,7 +15,7 @@ cleanup() { stop_velad KILL; }
 
 create() { ctl create "$@" 2>&1; }
 state() { ctl -o json show "$1" 2>/dev/null | of 'd["state"]' 2>/dev/null; }
-writes() { cat "$sim/log" | grep -c .; }
+writes() { sys_writes | wc -l; }
 said() { tail -n +$((seen + 1)) "$dir/helper.log"; } # since: seen=$(lines)
 lines() { wc -l <"$dir/helper.log"; }
 
@@ -36,8 +36,8 @@ is "create: it runs" "running" "$(state one)"
 [[ $(state one) == running ]] || sed 's/^/#   /' <<<"$out"
 n=$(writes)
 is "$n writes, and the helper tells of each change" "yes" "$( ((n >= 6)) && grep -q 'driver 0000:23:00.0: done' "$dir/helper.log" && grep -q 'word 0000:22:02.0: done' "$dir/helper.log" && echo yes)"
-is "config space beyond its header is read through it" "$(ctl -o json topo | of '[n.get("acs") for n in d["nodes"] if n["bdf"] == "0000:22:02.0"]')" \
-	"$("$build/velactl" --root "$mnt" --conf "$dir/velad.conf" -o json topo | of '[n.get("acs") for n in d["nodes"] if n["bdf"] == "0000:22:02.0"]')"
+is "config space beyond its header is read through it" "$(ctl -o json topo | of '[n["acs"]["cap"] for n in d["nodes"] if n["bdf"] == "0000:22:02.0"]')" \
+	"$("$build/velactl" --root "$mnt" --conf "$dir/velad.conf" -o json topo | of '[n["acs"]["cap"] for n in d["nodes"] if n["bdf"] == "0000:22:02.0"]')"
 ctl delete one >/dev/null 2>&1
 same "deleted: the host is as before"
 
@@ -103,7 +103,7 @@ for ((k = 0; k < n; k++)); do
 	put "sys/*:write:hang 20:1:$k" "$sim/fault"
 	create kill "${guest[@]}" --no-wait >/dev/null
 	for ((i = 0; i < 500 && $(writes) <= k; i++)); do sleep 0.01; done
-	line=$(cat "$sim/log" | sed -n $((k + 1))p)
+	line=$(sys_writes | sed -n $((k + 1))p)
 	[[ $line ]] || bad+="write $k did not come"$'\n'
 	kill_helper
 	put clear "$sim/fault"

@@ -59,11 +59,12 @@ put clear $sim/fault
 same "all of that undone: the host is as before"
 
 # ---- velad on it
-velad_conf
+fake_fmpm # two GPUs of this board are a partition
+velad_conf "s|^fmpm = .*|fmpm = $dir/fmpm|"
 wanted=(--gpus 2 --vfs-per-gpu 1 --max-path PIX --vcpus 2 --memory 512M)
 create() { ctl create "$@" "${wanted[@]}" 2>&1; }
 state() { ctl -o json show "$1" 2>/dev/null | sed -n 's/^ *"state": *"\([a-z]*\)".*/\1/p' | head -n 1; }
-writes() { wc -l <"$sim/log"; }
+writes() { sys_writes | wc -l; }
 
 start_velad
 put '' "$sim/log"
@@ -71,7 +72,7 @@ out=$(create one)
 is "create: 2 GPUs, 2 VFs" "running" "$(state one)"
 [[ $(state one) == running ]] || sed 's/^/#   /' <<<"$out"
 n=$(writes)
-is "it took writes to do so, all in the log" "$n" "$(cat "$sim/log" | grep -c ' ok$')"
+is "it took writes to do so, all in the log" "$n" "$(sys_writes | grep -c ' ok$')"
 if ((n < 8)); then not_ok "create writes at least 8 times" "$n"; exit 1; fi # or the loops below would show nothing
 is "drivers and VFs as ordered" "vfio-pci vfio-pci vfio-pci vfio-pci 8 8" "$(for d in $gpu $vf 0000:3b:00.0 0000:3c:00.1; do
 	driver $d; done | xargs) $(cat $sys/devices/{$pf,0000:3c:00.0}/sriov_numvfs | xargs)"
@@ -94,7 +95,7 @@ for error in EIO EBUSY; do
 		put "sys/*:write:$error:1:$k" "$sim/fault"
 		out=$(create fail)
 		put clear "$sim/fault"
-		line=$(sed -n $((k + 1))p "$sim/log")
+		line=$(sys_writes | sed -n $((k + 1))p)
 		[[ $(state fail) == failed ]] || bad+="write $k ($line): it is \"$(state fail)\": $(tail -n 1 <<<"$out")"$'\n'
 		diff=$(host_differs) || bad+="write $k ($line): the host differs: $diff"$'\n'
 		ctl delete fail >/dev/null 2>&1
@@ -110,7 +111,7 @@ for ((k = 0; k < n; k += 3)); do
 	out=$(create stuck)
 	put clear "$sim/fault"
 	[[ $(state stuck) == failed ]] || bad+="from write $k on: it is \"$(state stuck)\": $(tail -n 1 <<<"$out")"$'\n'
-	out=$(ctl delete stuck 2>&1)
+	out=$(ctl delete stuck 2>&1; release_all)
 	diff=$(host_differs) || bad+="from write $k on: the host differs: $diff $out"$'\n'
 done
 if [[ $bad ]]; then not_ok "EIO that lasts, then delete" "$bad"; else ok "EIO that lasts, then delete: host as before"; fi
@@ -128,7 +129,7 @@ fails() {
 	ctl delete "$1" >/dev/null 2>&1
 }
 put '*/sriov_numvfs:write:missing 0:1' "$sim/fault"
-fails missing-vf "${vf%.*}.0 shows 8 VFs and not each has its device"
+fails missing-vf "shows 8 VFs and not each has its device"
 put '*/sriov_numvfs:write:delay 300:1' "$sim/fault"
 create slow >/dev/null
 is "a slow write: it waits" "running" "$(state slow)"
@@ -142,7 +143,7 @@ for ((k = 0; k < n; k++)); do
 	put "sys/*:write:hang 20:1:$k" "$sim/fault"
 	out=$(create kill --no-wait)
 	for ((i = 0; i < 500 && $(writes) <= k; i++)); do sleep 0.01; done
-	line=$(sed -n $((k + 1))p "$sim/log")
+	line=$(sys_writes | sed -n $((k + 1))p)
 	[[ $line ]] || bad+="write $k did not come: $out"$'\n'
 	stop_velad KILL
 	put clear "$sim/fault"

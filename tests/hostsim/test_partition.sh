@@ -13,16 +13,7 @@ cleanup() { stop_velad KILL; }
 
 velad_conf "s|^fmpm = .*|fmpm = $dir/fmpm|"
 mount_host --uevents "$dir/uevents" "$host" || exit 1
-# ids are positions: 3 is {1,3}, and so on, as on the real board
-put '{"sets":[[1,2,3,4,5,6,7,8],[1,2,3,4],[5,6,7,8],[1,3],[2,4],[5,7],[6,8],[1],[2],[3],[4],[5],[6],[7],[8]],"gpus":{},"hidden":[],"active":[]}' "$dir/fm"
-cat >"$dir/fmpm" <<END
-#!/bin/bash
-# the socket that it is told is the simulated host's
-args=(); while [[ \${1:-} != --unix-domain-socket && \$# -gt 0 ]]; do args+=("\$1"); shift; done
-echo "\${args[*]}" >>"$dir/said"
-exec "$PWD/tests/plan/fmpm" "\${args[@]}" --unix-domain-socket "$dir/fm"
-END
-chmod 755 "$dir/fmpm"
+fake_fmpm
 start_velad
 active() { of '" ".join(map(str, d["active"]))' <"$dir/fm"; }
 
