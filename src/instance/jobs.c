@@ -35,6 +35,8 @@ static int commit_end(struct inst_manager *m, struct job *j, enum inst_state nex
 		return error_set(err, -ENOMEM, "no memory for the end of operation %llu",
 				 (unsigned long long)j->op->id);
 	r = store_begin(&tx, m->store, err);
+	if (r == 0)
+		atomic_fetch_add(&m->domain_news, 1);
 	if (r == 0 && drop_devices)
 		r = rows_devices_drop(tx, j->in->name, err);
 	if (r == 0 && (next != j->in->state || j->note)) /* a reboot leaves it as it is */

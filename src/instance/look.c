@@ -24,8 +24,16 @@ static enum inst_state seen_state(enum inst_state now, enum act_domain domain)
 	return now;
 }
 
-static int commit_seen(struct inst_manager *m, bool *changed, bool *ours, const char *name, enum act_domain domain,
-		       struct arena *arena, struct error *err)
+/* One domain as it was seen, and what became of that. */
+struct sight {
+	const char     *name;
+	enum act_domain domain;
+	const unsigned *since; /* domain_news before it was looked at; NULL: it is an event */
+	bool            changed, ours, late;
+};
+
+/* Late: the guest may have changed since, and somebody may have noted that already. */
+static int commit_seen(struct inst_manager *m, struct sight *s, struct arena *arena, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
 	struct rows_instance *in = NULL;
@@ -33,53 +41,66 @@ static int commit_seen(struct inst_manager *m, bool *changed, bool *ours, const 
 	int r;
 
 	r = store_begin(&tx, m->store, err);
-	if (r == 0)
-		r = rows_instance_find(tx, &in, name, arena, err);
+	s->late = r == 0 && s->since && *s->since != atomic_load(&m->domain_news);
+	if (r == 0 && !s->late)
+		r = rows_instance_find(tx, &in, s->name, arena, err);
 	if (r < 0 || !in)
 		return r;
-	*ours = true;
-	r = op_check_none(tx, name, err);
+	s->ours = true;
+	r = op_check_none(tx, s->name, err);
 	if (r < 0)
 		return r == -EBUSY ? 0 : r; /* an operation: it is looked at when that has ended */
 	before = in->state;
-	next = seen_state(before, domain);
+	next = seen_state(before, s->domain);
 	if (next == before)
 		return 0;
 	r = inst_enter(tx, in, next, NULL, err);
-	if (r == 0 && domain == ACT_DOMAIN_CRASHED)
+	if (r == 0 && s->domain == ACT_DOMAIN_CRASHED)
 		r = life_crashed(m, tx, in, err);
 	if (r == 0)
 		r = store_commit(tx, err);
 	if (r < 0)
 		return r;
-	log_info("instance %s: %s -> %s, its domain changed by itself", name, inst_state_text(before),
+	log_info("instance %s: %s -> %s, its domain changed by itself", s->name, inst_state_text(before),
 		 inst_state_text(next));
-	*changed = true;
-	if (domain == ACT_DOMAIN_CRASHED)
+	s->changed = true;
+	if (s->domain == ACT_DOMAIN_CRASHED)
 		pool_wake(m, POOL_QUEUE); /* it may be started again */
 	return 0;
 }
 
-bool manager_note_domain(struct inst_manager *m, bool *ours, const char *name, enum act_domain state)
+static void note(struct inst_manager *m, struct sight *s)
 {
 	struct arena arena = { 0 };
 	struct error err = ERROR_INIT;
-	bool changed = false;
 
-	if (commit_seen(m, &changed, ours, name, state, &arena, &err) < 0)
-		log_err("instance %s: cannot note that its domain changed: %s", name, err.text);
+	if (commit_seen(m, s, &arena, &err) < 0)
+		log_err("instance %s: cannot note that its domain changed: %s", s->name, err.text);
 	arena_done(&arena);
-	return changed;
+}
+
+bool manager_note_domain(struct inst_manager *m, bool *ours, const char *name, enum act_domain state)
+{
+	struct sight s = { .name = name, .domain = state };
+
+	atomic_fetch_add(&m->domain_news, 1);
+	note(m, &s);
+	*ours = s.ours;
+	return s.changed;
 }
 
 int domain_look(struct inst_manager *m, const char *name, struct error *err)
 {
-	enum act_domain state;
-	bool ours;
-	int r = m->env.act.ops->domain(m->env.act.self, &state, name, err);
+	unsigned since;
+	struct sight s = { .name = name, .since = &since };
+	int r;
 
-	if (r == 0)
-		(void)manager_note_domain(m, &ours, name, state); /* it logs */
+	do {
+		since = atomic_load(&m->domain_news);
+		r = m->env.act.ops->domain(m->env.act.self, &s.domain, name, err);
+		if (r == 0)
+			note(m, &s); /* it logs */
+	} while (r == 0 && s.late);
 	return r;
 }
 

@@ -4,6 +4,7 @@
  * only; the members below `lock` are all that two threads share beside it. */
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,6 +30,7 @@ struct inst_manager {
 	struct texts    texts;
 	const struct inst_key *key; /* of the request that is handled, borrowed; for the thread of the API only */
 	uint64_t        inherited; /* operations up to this id are of an earlier daemon */
+	atomic_uint     domain_news; /* events, and ends of operations: what was seen of a domain before one may be old */
 	struct keep     keep;
 	pthread_mutex_t lock;
 	struct pool     pool;
@@ -49,7 +51,7 @@ int manager_begin(struct inst_manager *m, uint64_t *ret_op, manager_begin_fn *fn
  * there to see it. */
 int domain_look(struct inst_manager *m, const char *name, struct error *err);
 int domain_look_all(struct inst_manager *m, struct error *err);
-/* True if the state of the instance changed by it. *ours is set if there is such an instance. */
+/* An event. True if the state of the instance changed by it. *ours is set if there is such an instance. */
 bool manager_note_domain(struct inst_manager *m, bool *ours, const char *name, enum act_domain state);
 
 /* [{"id","target","from","to","state"}...]; NULL: no memory. */

@@ -376,6 +376,7 @@ static int64_t number(json_object *o, const char *key)
 static void spans(void **state)
 {
 	json_object *o, *steps, *one;
+	int64_t longest = 0;
 	struct hung h;
 	uint64_t op;
 
@@ -403,9 +404,10 @@ static void spans(void **state)
 		assert_non_null(fx_string(one, "started"));
 		assert_true(number(one, "duration_us") > 0);
 		assert_null(fx_string(one, "undo_us"));
-		if (strcmp(fx_string(one, "id"), "bind") == 0)
-			assert_true(number(one, "duration_us") >= 20000);
+		if (strcmp(fx_string(one, "id"), "bind") == 0 && number(one, "duration_us") > longest)
+			longest = number(one, "duration_us");
 	}
+	assert_true(longest >= 20000); /* of the bind that was awaited: others may have begun later */
 	json_object_put(o);
 	hung_done(&h);
 }
