@@ -207,6 +207,7 @@ static int run(const struct options *o, struct error *err)
 		r = sandbox(o->seccomp, err);
 	if (r < 0)
 		return r;
+	(void)sd_notify(0, "READY=1");
 	r = serve_run(&s, err);
 	if (r < 0)
 		log_err("%s", err->text);
