@@ -109,6 +109,15 @@ bool gate_concerns(enum plan_step_kind k)
 	return k == PLAN_STEP_LEND || k == PLAN_STEP_SCRUB || k == PLAN_STEP_RESET || k == PLAN_STEP_BIND;
 }
 
+bool gate_keeps(const struct gate *g, enum plan_step_kind k, int r)
+{
+	if (!gate_concerns(k))
+		return false;
+	if (k == PLAN_STEP_BIND)
+		return g->closed && (r >= 0 || r == -ENODEV || r == -ETIMEDOUT);
+	return g->closed || r == -ETIMEDOUT;
+}
+
 int gate_find(struct gate *ret, struct store_tx *tx, const struct rows_step *step, struct arena *arena, struct error *err)
 {
 	const struct rows_step lend = { .kind = PLAN_STEP_LEND, .target = step->target };

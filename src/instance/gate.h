@@ -31,6 +31,9 @@ struct gate {
 
 /* "lend", "scrub", "reset"; and "bind", by which a function in quarantine gets no driver. */
 bool gate_concerns(enum plan_step_kind k);
+/* Whether a function goes into quarantine, or stays there, after its step was reverted with r; the effect may be gone. One
+ * that could not be taken from vfio-pci is tried again: while a VF is there, the count of its PF cannot change. */
+bool gate_keeps(const struct gate *g, enum plan_step_kind k, int r);
 /* closed and was. */
 int gate_find(struct gate *ret, struct store_tx *tx, const struct rows_step *step, struct arena *arena, struct error *err);
 /* What of a step that was reverted, or refused to be done, belongs into quarantine. original: of the step; NULL none. */

@@ -263,11 +263,6 @@ static void take_note(struct walk *w, const struct member *m)
 		f->rule = NULL; /* it is in the journal */
 }
 
-static bool is_gate(enum plan_step_kind k)
-{
-	return gate_concerns(k) && k != PLAN_STEP_BIND;
-}
-
 static void finish(struct walk *w, struct member *m)
 {
 	if (!m->effect)
@@ -278,8 +273,8 @@ static void finish(struct walk *w, struct member *m)
 		m->r = run_effect(NULL, m->effect, &m->err);
 	span_end(&m->span); /* of one that hangs, or without threads */
 	add_span(w->s, m->step, m->task ? &m->task->span : &m->span);
-	if (m->back && ((m->gate.closed && gate_concerns(m->step->kind)) || (m->r == -ETIMEDOUT && is_gate(m->step->kind))))
-		m->r = GATE_QUARANTINED; /* nobody is to have it, whatever becomes of it; the effect may be gone */
+	if (m->back && gate_keeps(&m->gate, m->step->kind, m->r))
+		m->r = GATE_QUARANTINED;
 	if (m->r == 0) {
 		m->seen = m->effect->seen;
 		take_note(w, m);
