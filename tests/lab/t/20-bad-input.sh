@@ -36,7 +36,7 @@ matches "an unknown key: 400 with the key" '"detail":"request has an unknown key
 
 refused "a BDF that does not exist" 5 '0000:ee:00.0.*no such function' \
 	"velactl create bad $guest --require 0000:ee:00.0"
-refused "memory that the host has not" 5 'NUMA node 1 has .* MiB free' \
+refused "memory that the host has not" 5 'NUMA node 1 has .* MiB that is free' \
 	"velactl create bad --gpus 1 --numa-node 1 --memory 64G $boot"
 refused "a kernel that does not exist" 1 '/nonexistent' \
 	"velactl create bad --gpus 1 --vfs-per-gpu 1 --memory 256M --kernel /nonexistent"
