@@ -25,7 +25,7 @@ refused() {
 
 post() { # BODY: a raw request to the socket; prints the answer
 	l1 "body='$1'; printf 'POST /v1/instances HTTP/1.1\r\nHost: velad\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %s\r\n\r\n%s' \"\${#body}\" \"\$body\" |
-		socat -t 5 - UNIX-CONNECT:/run/velad/velad.sock"
+		socat -t 60 - UNIX-CONNECT:/run/velad/velad.sock"
 }
 
 seen=$(post '{"gpus":')
