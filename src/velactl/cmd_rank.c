@@ -24,7 +24,9 @@ static const char *number(char out[24], json_object *o, const char *key, const c
 {
 	int64_t v = ctl_doc_int(o, key, -1);
 
-	(void)snprintf(out, 24, v < 0 ? "" : "%s%" PRId64, before, v);
+	out[0] = '\0';
+	if (v >= 0)
+		(void)snprintf(out, 24, "%s%" PRId64, before, v);
 	return out;
 }
 
