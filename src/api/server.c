@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "api/peers.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/parse.h"
@@ -48,14 +49,6 @@ struct call {
 	bool                   too_large, over; /* its body; its user's bytes */
 	bool                   gone;  /* its client, while it waited */
 };
-
-static uint64_t now_usec(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail for this clock; sd-event's now is that of the iteration */
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
 
 /* The timer is left alone as long as it does not fire too late: a client in a hurry costs no system calls of it. */
 static int arm(struct api_server *s, uint64_t at)
@@ -196,7 +189,7 @@ static int read_request(struct api_request *req, const struct call *call, const 
 	req->uid = call->peer->of->uid;
 	req->if_match = header(call, MHD_HTTP_HEADER_IF_MATCH);
 	req->key = header(call, "Idempotency-Key");
-	req->late = call->until && now_usec() >= call->until;
+	req->late = call->until && clock_usec(CLOCK_MONOTONIC) >= call->until;
 	return err->code;
 }
 
@@ -233,7 +226,7 @@ static int call_handler(struct api_server *s, const struct api_route *route, con
 static enum MHD_Result wait_for(struct api_server *s, struct call *call, unsigned seconds)
 {
 	if (!call->until)
-		call->until = now_usec() + (uint64_t)seconds * 1000000;
+		call->until = clock_usec(CLOCK_MONOTONIC) + (uint64_t)seconds * 1000000;
 	call->next = s->waiting;
 	s->waiting = call;
 	call->peer->waits = true;
@@ -252,7 +245,7 @@ static enum MHD_Result handle(struct api_server *s, const struct api_route *rout
 		r = call_handler(s, route, req, &res, &err);
 	if (r > 0)
 		return wait_for(s, call, res.wait);
-	call->peer->since = now_usec(); /* it has that long to take the answer */
+	call->peer->since = clock_usec(CLOCK_MONOTONIC); /* it has that long to take the answer */
 	if (err.code < 0)
 		sent = send_problem(s, call->mhd, &err, steal(res.reasons), res.location, NULL);
 	else
@@ -307,7 +300,7 @@ static enum MHD_Result begin(struct api_server *s, struct MHD_Connection *c, str
 		return send_problem(s, c, &err, NULL, NULL, NULL);
 	*ret = calloc(1, sizeof(**ret));
 	if (!*ret) {
-		api_peer_end(peer, 0, now_usec());
+		api_peer_end(peer, 0, clock_usec(CLOCK_MONOTONIC));
 		return MHD_NO;
 	}
 	(*ret)->peer = peer;
@@ -352,7 +345,7 @@ static void on_completed(void *self, struct MHD_Connection *c, void **state, enu
 	(void)self, (void)c, (void)code;
 	if (!call)
 		return; /* refused at once */
-	api_peer_end(call->peer, call->held, now_usec());
+	api_peer_end(call->peer, call->held, clock_usec(CLOCK_MONOTONIC));
 	sbuf_done(&call->body);
 	free(call);
 	*state = NULL;
@@ -364,7 +357,7 @@ static void on_connection(void *self, struct MHD_Connection *c, void **peer, enu
 	struct api_server *s = self;
 
 	if (code == MHD_CONNECTION_NOTIFY_STARTED)
-		*peer = info ? api_peer_new(&s->peers, info->connect_fd, now_usec()) : NULL;
+		*peer = info ? api_peer_new(&s->peers, info->connect_fd, clock_usec(CLOCK_MONOTONIC)) : NULL;
 	else if (*peer)
 		api_peer_free(&s->peers, *peer);
 }
@@ -438,7 +431,7 @@ static int run(struct api_server *s)
 		return -EIO;
 	if (!s->peers.first)
 		return arm(s, 0);
-	now = now_usec();
+	now = clock_usec(CLOCK_MONOTONIC);
 	if (s->refused != s->peers.refused) { /* a socket that waits is not watched, and counts */
 		s->refused = s->peers.refused;
 		resume(s, false, now);
@@ -475,7 +468,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *self)
 	(void)source;
 	(void)usec;
 	s->armed = 0;
-	resume(s, false, now_usec());
+	resume(s, false, clock_usec(CLOCK_MONOTONIC));
 	run_or_exit(s);
 	return 0;
 }

@@ -12,15 +12,8 @@
 #include <time.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/sbuf.h"
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail with this clock */
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* Signals as a fresh program expects them: velad blocks some and ignores SIGPIPE. */
 static int attributes(posix_spawnattr_t *at)
@@ -68,7 +61,7 @@ static int read_output(struct sbuf *out, int fd, size_t max, int64_t end)
 
 	for (;;) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
-		int64_t left = end - now_ms();
+		int64_t left = end - (int64_t)clock_ms();
 		ssize_t n;
 
 		if (left <= 0 || poll(&p, 1, (int)left) == 0)
@@ -92,7 +85,7 @@ static int reap(pid_t pid, int64_t end)
 	int status = 0;
 	pid_t p;
 
-	while ((p = waitpid(pid, &status, WNOHANG)) == 0 && now_ms() < end)
+	while ((p = waitpid(pid, &status, WNOHANG)) == 0 && (int64_t)clock_ms() < end)
 		(void)nanosleep(&pause, NULL);
 	if (p == 0) {
 		(void)kill(-pid, SIGKILL);
@@ -104,7 +97,7 @@ static int reap(pid_t pid, int64_t end)
 
 int child_output(char **ret, char *const argv[], size_t max, unsigned timeout_ms)
 {
-	int64_t end = now_ms() + timeout_ms;
+	int64_t end = (int64_t)clock_ms() + timeout_ms;
 	struct sbuf out = { 0 };
 	int fds[2], r, e;
 	pid_t pid;

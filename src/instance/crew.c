@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -34,11 +35,6 @@ struct crew {
 	uint64_t        hurry; /* ms: the end of all waiting; 0 none */
 	bool            stop, orphan; /* orphan: the last that hung frees it */
 };
-
-static uint64_t now_ms(void)
-{
-	return (uint64_t)span_clock(CLOCK_MONOTONIC) / 1000;
-}
 
 /* ETIMEDOUT at `at`, ms. */
 static int wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t at)
@@ -110,7 +106,7 @@ struct crew *crew_free(struct crew *c)
 void crew_hurry(struct crew *c, unsigned ms)
 {
 	(void)pthread_mutex_lock(&c->lock);
-	c->hurry = now_ms() + ms;
+	c->hurry = clock_ms() + ms;
 	(void)pthread_cond_broadcast(&c->done);
 	(void)pthread_mutex_unlock(&c->lock);
 }
@@ -120,7 +116,7 @@ bool crew_late(struct crew *c)
 	bool late;
 
 	(void)pthread_mutex_lock(&c->lock);
-	late = c->hurry && now_ms() >= c->hurry;
+	late = c->hurry && clock_ms() >= c->hurry;
 	(void)pthread_mutex_unlock(&c->lock);
 	return late;
 }
@@ -140,7 +136,7 @@ unsigned crew_hanging(struct crew *c)
 /* NULL: the thread is to end. */
 static struct task *next_task(struct crew *c)
 {
-	uint64_t until = now_ms() + IDLE_MS;
+	uint64_t until = clock_ms() + IDLE_MS;
 	struct task *t;
 
 	c->idle++;
@@ -322,7 +318,7 @@ int task_wait(struct task **tp, struct error *err)
 
 	(void)pthread_mutex_lock(&c->lock);
 	while (!t->ended && r == 0) {
-		uint64_t at = due(c, t), now = now_ms();
+		uint64_t at = due(c, t), now = clock_ms();
 
 		if (at && now >= at)
 			r = give_up(c, t, err);
@@ -363,7 +359,7 @@ int task_enter(struct task *t, const struct task_call *call, struct error *err)
 	r = check(c, call, err);
 	if (r == 0) {
 		t->call = *call;
-		t->due = now_ms() + call->ms;
+		t->due = clock_ms() + call->ms;
 	}
 	(void)pthread_mutex_unlock(&c->lock);
 	return r;

@@ -5,20 +5,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "instance/manager.h"
 
 /* After a failure of the store; doubled as long as it lasts. */
 #define RETRY_MS     5000
 #define RETRY_MS_MAX 80000
-
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail for this clock */
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 struct due { /* when it looks next at what; 0: never */
 	uint64_t words, all;
@@ -54,7 +47,7 @@ static unsigned wait_for(struct inst_manager *m, uint64_t words, uint64_t all, u
 	(void)pthread_mutex_lock(&m->lock);
 	while (!m->stop && !what) {
 		struct due d = due(m, words, all);
-		uint64_t now = now_ms(), at = d.words && (!d.all || d.words < d.all) ? d.words : d.all;
+		uint64_t now = clock_ms(), at = d.words && (!d.all || d.words < d.all) ? d.words : d.all;
 
 		if (failed && at < failed)
 			at = failed;
@@ -74,14 +67,14 @@ static unsigned wait_for(struct inst_manager *m, uint64_t words, uint64_t all, u
 static void *keeper_main(void *arg)
 {
 	struct inst_manager *m = arg;
-	uint64_t words = now_ms(), all = words, failed = 0;
+	uint64_t words = clock_ms(), all = words, failed = 0;
 	unsigned what, retry = 0;
 
 	while ((what = wait_for(m, words, all, failed))) {
 		struct error err = ERROR_INIT;
 		int r = keep_look(m, (enum keep_what)what, &err);
 
-		words = now_ms();
+		words = clock_ms();
 		if (what == KEEP_ALL)
 			all = words;
 		retry = r == 0 ? 0 : retry == 0 ? RETRY_MS : retry < RETRY_MS_MAX ? 2 * retry : retry;

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -114,14 +115,6 @@ int life_run_start(struct inst_manager *m, struct job *j, struct error *err)
 
 /* ---- stop ----------------------------------------------------------------------------------------------- */
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail for this clock */
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 static bool ends(struct inst_manager *m)
 {
 	bool stop;
@@ -141,10 +134,10 @@ static bool is_cancelled(const struct job *j)
 static int await(struct inst_manager *m, const struct job *j, const struct act *act, enum act_domain *now, struct error *why)
 {
 	const struct timespec nap = { .tv_nsec = POLL_MS * 1000000L };
-	uint64_t end = now_ms() + 1000ull * j->op->grace;
+	uint64_t end = clock_ms() + 1000ull * j->op->grace;
 	int r = 0;
 
-	while (r == 0 && *now == ACT_DOMAIN_RUNNING && now_ms() < end) {
+	while (r == 0 && *now == ACT_DOMAIN_RUNNING && clock_ms() < end) {
 		if (is_cancelled(j))
 			return error_set(why, -ECANCELED, "it was cancelled; the guest was told to shut down, and may still do so");
 		if (ends(m))

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "instance/jobs.h"
@@ -160,14 +161,6 @@ static int run_next(struct pool_thread *t, struct error *err)
 
 /* ---- threads -------------------------------------------------------------------------------------------- */
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail for this clock */
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* The queue first: what is looked at is more worth when operations are through. 0: stop. */
 static unsigned wait_for_work(struct inst_manager *m)
 {
@@ -178,7 +171,7 @@ static unsigned wait_for_work(struct inst_manager *m)
 	while (!m->stop && !work) {
 		struct timespec until = { .tv_sec = (time_t)(p->retry_at / 1000), .tv_nsec = (long)(p->retry_at % 1000) * 1000000 };
 
-		if (p->work && now_ms() >= p->retry_at)
+		if (p->work && clock_ms() >= p->retry_at)
 			work = p->work & POOL_QUEUE ? POOL_QUEUE : p->work;
 		else if (p->work)
 			(void)pthread_cond_timedwait(&p->cond, &m->lock, &until);
@@ -222,7 +215,7 @@ static void try_later(struct inst_manager *m, unsigned work, const struct error 
 		return;
 	}
 	p->retry = p->retry == 0 ? RETRY_SECONDS : p->retry < RETRY_SECONDS_MAX ? 2 * p->retry : p->retry;
-	p->retry_at = now_ms() + 1000u * p->retry;
+	p->retry_at = clock_ms() + 1000u * p->retry;
 	log_err("%s; trying again in %u s", why->text, p->retry);
 	(void)pthread_mutex_unlock(&m->lock);
 }

@@ -11,6 +11,7 @@
 #include <sys/signalfd.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "velactl/ctl.h"
 #include "velactl/doc.h"
@@ -50,14 +51,6 @@ int ctl_op_result(json_object *op, struct error *err)
 			 "%s%s%s %s (operation %" PRId64 "): %s", ctl_doc_text(op, "kind"), *in ? " of " : "", in,
 			 cancelled ? "was cancelled" : "failed", ctl_doc_int(op, "id", 0),
 			 *detail ? detail : "velad does not say why");
-}
-
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail for this clock */
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
 /* ---- Ctrl-C ------------------------------------------------------------------------------------------- */
@@ -118,7 +111,7 @@ static void show(struct follow *f)
 		ctl_progress_clear(out);
 	ctl_progress_write(&f->progress, out, f->op);
 	if (out->moves && !finished(f->op))
-		ctl_progress_line(out, f->op, now_ms() - f->from);
+		ctl_progress_line(out, f->op, clock_ms() - f->from);
 	ctl_out_flush(out);
 }
 
@@ -138,7 +131,7 @@ static int follow(struct follow *f, struct error *err)
 		json_object_put(f->op);
 		f->op = op;
 		show(f);
-		now = now_ms();
+		now = clock_ms();
 		if (finished(op) || now >= f->deadline || f->c->out.error)
 			return 0;
 		if (broken(f, pause < f->deadline - now ? pause : f->deadline - now))
@@ -196,7 +189,7 @@ static enum ctl_exit report(struct follow *f, struct error *err)
 
 enum ctl_exit ctl_wait(struct ctl *c, uint64_t id, enum ctl_wait_why why)
 {
-	struct follow f = { .c = c, .id = id, .from = now_ms(), .why = why };
+	struct follow f = { .c = c, .id = id, .from = clock_ms(), .why = why };
 	struct error err = ERROR_INIT;
 	enum ctl_exit status;
 	sigset_t old;

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -55,14 +56,6 @@ struct current {
 	int                 done_fd;
 	struct history      history;
 };
-
-static uint64_t now_usec(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail for this clock */
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
 
 /* ---- reading ---------------------------------------------------------------------------------------- */
 
@@ -125,7 +118,7 @@ static int adopt(struct current *c, struct topo *fresh, bool whole, bool memory,
 		c->topo = steal(t);
 	}
 	if (whole)
-		c->scanned = c->host_read = c->controls_read = now_usec();
+		c->scanned = c->host_read = c->controls_read = clock_usec(CLOCK_MONOTONIC);
 	return 0;
 }
 
@@ -239,13 +232,13 @@ static int read_now(struct current *c, const struct host_changes *what, struct e
 	j->what = (struct host_changes){ 0 }; /* the caller's */
 	job_done(j);
 	if (r == 0 && what->host)
-		c->host_read = now_usec();
+		c->host_read = clock_usec(CLOCK_MONOTONIC);
 	return r;
 }
 
 static void arm(struct current *c, uint64_t in)
 {
-	uint64_t now = now_usec(), at = now + in;
+	uint64_t now = clock_usec(CLOCK_MONOTONIC), at = now + in;
 
 	if (!c->first)
 		c->first = now;
@@ -351,7 +344,7 @@ static int listen_to(struct current *c, struct error *err)
 /* What has to be read beside what was heard of; true: everything. */
 static bool is_old(const struct current *c, enum current_need need)
 {
-	uint64_t age = now_usec() - c->scanned;
+	uint64_t age = clock_usec(CLOCK_MONOTONIC) - c->scanned;
 
 	if (need == CURRENT_ALL)
 		return true;
@@ -365,7 +358,7 @@ static bool add_controls(const struct current *c, struct host_changes *what)
 {
 	const struct inventory *inv = topo_inventory(c->topo);
 
-	if (what->lost || now_usec() - c->controls_read < YOUNG_USEC)
+	if (what->lost || clock_usec(CLOCK_MONOTONIC) - c->controls_read < YOUNG_USEC)
 		return false;
 	for (size_t i = 0; i < inv->nfn; i++)
 		if (!inv->fn[i].facts->is_vf)
@@ -387,7 +380,7 @@ int current_catch_up(struct current *c, enum current_need need, struct error *er
 	c->heard = (struct host_changes){ 0 };
 	what.lost |= is_old(c, need);
 	what.memory = need == CURRENT_PLAN;
-	what.host = need == CURRENT_HOST && now_usec() - c->host_read >= YOUNG_USEC;
+	what.host = need == CURRENT_HOST && clock_usec(CLOCK_MONOTONIC) - c->host_read >= YOUNG_USEC;
 	if (c->watch && !what.lost && !host_inventory_complete(topo_inventory(c->topo), c->env.root)) {
 		log_warning("functions came or went, and nothing was heard of it");
 		what.lost = true;
@@ -396,7 +389,7 @@ int current_catch_up(struct current *c, enum current_need need, struct error *er
 		controls = add_controls(c, &what);
 	r = host_changes_any(&what) ? read_now(c, &what, err) : 0;
 	if (r == 0 && controls)
-		c->controls_read = now_usec();
+		c->controls_read = clock_usec(CLOCK_MONOTONIC);
 	if (r < 0)
 		host_changes_merge(&c->heard, &what);
 	host_changes_done(&what);

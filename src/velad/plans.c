@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/strtab.h"
@@ -28,10 +29,7 @@ _Static_assert(LEASE_BUNDLES_MAX <= PLAN_GANG_MAX, "a lease may have more bundle
 
 static uint64_t now_usec(void)
 {
-	struct timespec t = { 0 };
-
-	(void)clock_gettime(CLOCK_BOOTTIME, &t); /* leases end while the host sleeps, too */
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+	return clock_usec(CLOCK_BOOTTIME); /* leases end while the host sleeps, too */
 }
 
 /* ---- a plan of now ---------------------------------------------------------------------------------- */
