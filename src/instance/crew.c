@@ -8,7 +8,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 #define IDLE_MS     5000 /* then a thread ends */
 #define HANGING_MAX 16   /* of a group: more calls are not begun */
@@ -218,20 +218,11 @@ static void *thread_main(void *arg)
 /* If there is more work than threads for it. The lock is held. */
 static int add_thread(struct crew *c)
 {
-	sigset_t all, old;
-	pthread_attr_t attr;
-	pthread_t thread;
 	int r;
 
 	if (c->queued <= c->idle || c->threads >= c->max)
 		return 0;
-	(void)sigfillset(&all); /* signals are for the main thread's event loop */
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	(void)pthread_attr_init(&attr);
-	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED); /* one that hangs cannot be joined */
-	r = pthread_create(&thread, &attr, thread_main, c);
-	(void)pthread_attr_destroy(&attr);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	r = thread_start(NULL, thread_main, c); /* one that hangs cannot be joined */
 	if (r == 0)
 		c->threads++;
 	return c->threads > 0 ? 0 : -r; /* without a new one, the others do it, later */

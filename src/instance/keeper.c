@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The thread that looks at what is kept: when it is told to, and as often as there is something to look at. */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "instance/manager.h"
 
 /* After a failure of the store; doubled as long as it lasts. */
@@ -87,13 +87,8 @@ static void *keeper_main(void *arg)
 
 int keep_start(struct inst_manager *m, struct error *err)
 {
-	sigset_t all, old;
-	int r;
+	int r = thread_start(&m->keep.thread, keeper_main, m);
 
-	(void)sigfillset(&all); /* signals are for the main thread's event loop */
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&m->keep.thread, NULL, keeper_main, m);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (r != 0)
 		return error_set(err, -r, "cannot start the thread that looks after guests: %s", strerror(r));
 	m->keep.started = true;

@@ -6,13 +6,13 @@
 #include "instance/pool.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "instance/jobs.h"
 #include "instance/manager.h"
 #include "instance/undo.h"
@@ -244,22 +244,17 @@ static void *thread_main(void *arg)
 int pool_start(struct inst_manager *m, unsigned threads, struct error *err)
 {
 	struct pool *p = &m->pool;
-	sigset_t all, old;
 	int r = 0;
 
-	/* signals are for the main thread's event loop, which wants them blocked everywhere (sd-event) */
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
 	(void)pthread_mutex_lock(&m->lock); /* those that run already look at p->n */
 	while (r == 0 && p->n < threads && p->n < POOL_THREADS_MAX) {
 		struct pool_thread *t = &p->thread[p->n];
 
 		t->m = m;
-		r = pthread_create(&t->thread, NULL, thread_main, t);
+		r = thread_start(&t->thread, thread_main, t);
 		p->n += r == 0;
 	}
 	(void)pthread_mutex_unlock(&m->lock);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return r == 0 ? 0 : error_set(err, -r, "cannot start the threads that run operations: %s", strerror(r));
 }
 
