@@ -94,40 +94,23 @@ static bool add_image(struct libscols_table *t, json_object *i)
 	return line;
 }
 
-enum ctl_exit ctl_images_list(struct ctl *c, char const *const *arg, size_t n)
+static int write_list(struct ctl_out *out, json_object *doc, struct error *err)
 {
-	auto_(scols_unref_table) struct libscols_table *t = ctl_table_new(columns, COLUMNS);
-	auto_(json_object_put) json_object *doc = NULL;
-	struct error err = ERROR_INIT;
-	json_object *list;
-	bool ok = t;
-
-	(void)arg, (void)n; /* it takes none */
-	if (ctl_remote(&doc, c, "GET", "/v1/images", NULL, &err) < 0)
-		return ctl_fail(c, &err);
-	list = ctl_doc_list(doc, "images");
-	if (c->args.json) {
-		ctl_out_json(&c->out, doc);
-		return CTL_OK;
-	}
-	for (size_t i = 0; ok && i < ctl_doc_count(list); i++)
-		ok = add_image(t, json_object_array_get_idx(list, i));
-	if (!ok) {
-		(void)error_set(&err, -ENOMEM, "no memory for a table");
-		return ctl_fail(c, &err);
-	}
-	if (ctl_doc_count(list))
-		ctl_table_print(&c->out, t, columns, COLUMNS);
-	else
-		(void)fprintf(stderr, "no images; velactl images add NAME FILE\n"); /* nothing on standard output: scripts count lines */
-	return CTL_OK;
+	return ctl_table_list(out, ctl_doc_list(doc, "images"), columns, COLUMNS, add_image, "no images; velactl images add NAME FILE", err);
 }
 
-static void write_image(struct ctl_out *out, json_object *i)
+enum ctl_exit ctl_images_list(struct ctl *c, char const *const *arg, size_t n)
+{
+	(void)arg, (void)n; /* it takes none */
+	return ctl_show_doc(c, "/v1/images", write_list);
+}
+
+static int write_image(struct ctl_out *out, json_object *i, struct error *err)
 {
 	static const char *const keys[] = { "name", "state", "error", "format", "sha256", "created" };
 	char size[24], disk[24];
 
+	(void)err;
 	for (size_t k = 0; k < ARRAY_SIZE(keys); k++) {
 		if (!*ctl_doc_text(i, keys[k]))
 			continue;
@@ -138,20 +121,16 @@ static void write_image(struct ctl_out *out, json_object *i)
 		  bytes_text(disk, ctl_doc_int(i, "virtual_size", -1)));
 	for (size_t k = 0; k < ctl_doc_count(ctl_doc_list(i, "instances")); k++)
 		sbuf_addf(&out->text, "%-10s %s\n", k ? "" : "guests", json_object_get_string(json_object_array_get_idx(ctl_doc_list(i, "instances"), k)));
+	return 0;
 }
 
 enum ctl_exit ctl_images_show(struct ctl *c, char const *const *arg, size_t n)
 {
-	auto_(json_object_put) json_object *doc = NULL;
 	struct error err = ERROR_INIT;
 	char path[96];
 
 	(void)n;
-	if (image_path(path, arg[0], &err) < 0 || ctl_remote(&doc, c, "GET", path, NULL, &err) < 0)
+	if (image_path(path, arg[0], &err) < 0)
 		return ctl_fail(c, &err);
-	if (c->args.json)
-		ctl_out_json(&c->out, doc);
-	else
-		write_image(&c->out, doc);
-	return CTL_OK;
+	return ctl_show_doc(c, path, write_image);
 }

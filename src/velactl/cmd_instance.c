@@ -182,33 +182,15 @@ static bool add_instance(struct libscols_table *t, json_object *in)
 	return line;
 }
 
+static int write_list(struct ctl_out *out, json_object *doc, struct error *err)
+{
+	return ctl_table_list(out, ctl_doc_list(doc, "instances"), columns, COLUMNS, add_instance, "no guests", err);
+}
+
 enum ctl_exit ctl_list(struct ctl *c, char const *const *arg, size_t n)
 {
-	auto_(scols_unref_table) struct libscols_table *t = ctl_table_new(columns, COLUMNS);
-	auto_(json_object_put) json_object *doc = NULL;
-	struct error err = ERROR_INIT;
-	json_object *list;
-	bool ok = t;
-
 	(void)arg, (void)n; /* it takes none */
-	if (ctl_remote(&doc, c, "GET", "/v1/instances", NULL, &err) < 0)
-		return ctl_fail(c, &err);
-	list = ctl_doc_list(doc, "instances");
-	if (c->args.json) {
-		ctl_out_json(&c->out, doc);
-		return CTL_OK;
-	}
-	for (size_t i = 0; ok && i < ctl_doc_count(list); i++)
-		ok = add_instance(t, json_object_array_get_idx(list, i));
-	if (!ok) {
-		(void)error_set(&err, -ENOMEM, "no memory for a table");
-		return ctl_fail(c, &err);
-	}
-	if (ctl_doc_count(list))
-		ctl_table_print(&c->out, t, columns, COLUMNS);
-	else
-		(void)fprintf(stderr, "no guests\n"); /* nothing on standard output: scripts count lines */
-	return CTL_OK;
+	return ctl_show_doc(c, "/v1/instances", write_list);
 }
 
 /* ---- show --------------------------------------------------------------------------------------- */
@@ -261,6 +243,17 @@ static int write_instance(struct ctl_out *out, json_object *in, struct error *er
 	return ctl_steps_write(out, ctl_doc_list(in, "steps"), err);
 }
 
+enum ctl_exit ctl_write_doc(struct ctl *c, json_object *doc, int (*write)(struct ctl_out *, json_object *, struct error *))
+{
+	struct error err = ERROR_INIT;
+
+	if (c->args.json)
+		ctl_out_json(&c->out, doc);
+	else if (write(&c->out, doc, &err) < 0)
+		return ctl_fail(c, &err);
+	return CTL_OK;
+}
+
 enum ctl_exit ctl_show_doc(struct ctl *c, const char *path, int (*write)(struct ctl_out *, json_object *, struct error *))
 {
 	auto_(json_object_put) json_object *doc = NULL;
@@ -268,11 +261,7 @@ enum ctl_exit ctl_show_doc(struct ctl *c, const char *path, int (*write)(struct 
 
 	if (ctl_remote(&doc, c, "GET", path, NULL, &err) < 0)
 		return ctl_fail(c, &err);
-	if (c->args.json)
-		ctl_out_json(&c->out, doc);
-	else if (write(&c->out, doc, &err) < 0)
-		return ctl_fail(c, &err);
-	return CTL_OK;
+	return ctl_write_doc(c, doc, write);
 }
 
 enum ctl_exit ctl_show(struct ctl *c, char const *const *arg, size_t n)

@@ -57,33 +57,19 @@ static bool add_lease(struct libscols_table *t, json_object *lease)
 	return true;
 }
 
+static int write_leases(struct ctl_out *out, json_object *doc, struct error *err)
+{
+	json_object *list = ctl_doc_list(doc, "leases");
+
+	if (ctl_doc_count(list) == 0)
+		sbuf_add(&out->text, "no leases\n");
+	return ctl_table_list(out, list, columns, COLUMNS, add_lease, NULL, err);
+}
+
 enum ctl_exit ctl_leases(struct ctl *c, char const *const *arg, size_t n)
 {
-	auto_(scols_unref_table) struct libscols_table *t = ctl_table_new(columns, COLUMNS);
-	auto_(json_object_put) json_object *doc = NULL;
-	struct error err = ERROR_INIT;
-	json_object *list;
-	bool ok = t;
-
 	(void)arg, (void)n; /* it takes none */
-	if (ctl_remote(&doc, c, "GET", "/v1/plans", NULL, &err) < 0)
-		return ctl_fail(c, &err);
-	list = ctl_doc_list(doc, "leases");
-	if (c->args.json) {
-		ctl_out_json(&c->out, doc);
-		return CTL_OK;
-	}
-	for (size_t i = 0; ok && i < ctl_doc_count(list); i++)
-		ok = add_lease(t, json_object_array_get_idx(list, i));
-	if (!ok) {
-		(void)error_set(&err, -ENOMEM, "no memory for a table");
-		return ctl_fail(c, &err);
-	}
-	if (ctl_doc_count(list))
-		ctl_table_print(&c->out, t, columns, COLUMNS);
-	else
-		sbuf_add(&c->out.text, "no leases\n");
-	return CTL_OK;
+	return ctl_show_doc(c, "/v1/plans", write_leases);
 }
 
 enum ctl_exit ctl_release(struct ctl *c, char const *const *arg, size_t n)

@@ -53,19 +53,7 @@ static bool add_op(struct libscols_table *t, json_object *op)
 
 static int write_list(struct ctl_out *out, json_object *doc, struct error *err)
 {
-	auto_(scols_unref_table) struct libscols_table *t = ctl_table_new(columns, COLUMNS);
-	json_object *list = ctl_doc_list(doc, "operations");
-	bool ok = t;
-
-	for (size_t i = 0; ok && i < ctl_doc_count(list); i++)
-		ok = add_op(t, json_object_array_get_idx(list, i));
-	if (!ok)
-		return error_set(err, -ENOMEM, "no memory for a table");
-	if (ctl_doc_count(list))
-		ctl_table_print(out, t, columns, COLUMNS);
-	else
-		(void)fprintf(stderr, "no operations\n"); /* nothing on standard output: scripts count lines */
-	return 0;
+	return ctl_table_list(out, ctl_doc_list(doc, "operations"), columns, COLUMNS, add_op, "no operations", err);
 }
 
 /* The newest; all of them is what -o json and the API's pages are for. */

@@ -30,39 +30,15 @@ static bool add_row(struct libscols_table *t, json_object *q)
 	return ctl_table_row(t, NULL, cell, COLUMNS);
 }
 
-static enum ctl_exit write_list(struct ctl *c, json_object *doc)
+static int write_list(struct ctl_out *out, json_object *doc, struct error *err)
 {
-	auto_(scols_unref_table) struct libscols_table *t = ctl_table_new(columns, COLUMNS);
-	json_object *list = ctl_doc_list(doc, "quarantine");
-	struct error err = ERROR_INIT;
-	bool ok = t;
-
-	if (c->args.json) {
-		ctl_out_json(&c->out, doc);
-		return CTL_OK;
-	}
-	for (size_t i = 0; ok && i < ctl_doc_count(list); i++)
-		ok = add_row(t, json_object_array_get_idx(list, i));
-	if (!ok) {
-		(void)error_set(&err, -ENOMEM, "no memory for a table");
-		return ctl_fail(c, &err);
-	}
-	if (ctl_doc_count(list))
-		ctl_table_print(&c->out, t, columns, COLUMNS);
-	else
-		(void)fprintf(stderr, "nothing is in quarantine\n"); /* nothing on standard output: scripts count lines */
-	return CTL_OK;
+	return ctl_table_list(out, ctl_doc_list(doc, "quarantine"), columns, COLUMNS, add_row, "nothing is in quarantine", err);
 }
 
 enum ctl_exit ctl_quarantine_list(struct ctl *c, char const *const *arg, size_t n)
 {
-	auto_(json_object_put) json_object *doc = NULL;
-	struct error err = ERROR_INIT;
-
 	(void)arg, (void)n; /* it takes none */
-	if (ctl_remote(&doc, c, "GET", "/v1/quarantine", NULL, &err) < 0)
-		return ctl_fail(c, &err);
-	return write_list(c, doc);
+	return ctl_show_doc(c, "/v1/quarantine", write_list);
 }
 
 static int read_bdf(char text[BDF_TEXT_MAX], const char *arg, struct error *err)
@@ -93,7 +69,7 @@ enum ctl_exit ctl_quarantine_add(struct ctl *c, char const *const *arg, size_t n
 		r = error_set(&err, -ENOMEM, "no memory for the request");
 	if (r < 0 || ctl_remote(&doc, c, "POST", "/v1/quarantine", body, &err) < 0)
 		return ctl_fail(c, &err);
-	return write_list(c, doc);
+	return ctl_write_doc(c, doc, write_list);
 }
 
 enum ctl_exit ctl_quarantine_release(struct ctl *c, char const *const *arg, size_t n)

@@ -46,7 +46,8 @@ enum ctl_exit ctl_fail(struct ctl *c, const struct error *err);
 int ctl_conf(struct ctl *c, struct error *err); /* reads it once */
 /* One line of watch; when: "12:34:56". */
 void ctl_change_line(struct ctl_out *out, const char *when, int64_t generation, struct json_object *item);
-/* GET path, as text by write or as JSON. */
+/* A document as text by write or as JSON; the latter gets it first: GET path. */
+enum ctl_exit ctl_write_doc(struct ctl *c, struct json_object *doc, int (*write)(struct ctl_out *, struct json_object *, struct error *));
 enum ctl_exit ctl_show_doc(struct ctl *c, const char *path, int (*write)(struct ctl_out *, struct json_object *, struct error *));
 void ctl_findings_write(struct ctl_out *out, struct json_object *doc); /* "! ID COMPONENT: TEXT" lines */
 

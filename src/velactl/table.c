@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "velactl/table.h"
 
+#include <errno.h>
+#include <json-c/json.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "velactl/doc.h"
 #include "velactl/out.h"
 
 struct libscols_table *ctl_table_new(const struct ctl_column *column, size_t n)
@@ -177,4 +182,21 @@ void ctl_table_print(struct ctl_out *o, struct libscols_table *t, const struct c
 	if (text && ndropped)
 		text = refill(o, t, column, n, dropped, ndropped - 1, text);
 	add_trimmed(o, text ? text : "");
+}
+
+int ctl_table_list(struct ctl_out *o, json_object *list, const struct ctl_column *column, size_t n,
+		   bool (*add)(struct libscols_table *t, json_object *item), const char *none, struct error *err)
+{
+	auto_(scols_unref_table) struct libscols_table *t = ctl_table_new(column, n);
+	bool ok = t;
+
+	for (size_t i = 0; ok && i < ctl_doc_count(list); i++)
+		ok = add(t, json_object_array_get_idx(list, i));
+	if (!ok)
+		return error_set(err, -ENOMEM, "no memory for a table");
+	if (ctl_doc_count(list))
+		ctl_table_print(o, t, column, n);
+	else if (none)
+		(void)fprintf(stderr, "%s\n", none);
+	return 0;
 }

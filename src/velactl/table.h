@@ -3,11 +3,14 @@
 /* velactl/table — libsmartcols for our purposes: tables and trees that never are wider than the output. */
 
 #include <libsmartcols/libsmartcols.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/auto.h"
 
 struct ctl_out;
+struct error;
+struct json_object;
 
 #define CTL_COLUMNS_MAX 16
 
@@ -31,5 +34,9 @@ struct libscols_line *ctl_table_row(struct libscols_table *t, struct libscols_li
 				    const char *const *cell, size_t n);
 /* colour: of libsmartcols, "red" or "bold" */
 void ctl_table_colour(struct libscols_line *row, size_t cell, const char *colour);
+/* One row for each of a list, by add, which fails without memory. An empty list: none, on standard error, because scripts
+ * count lines. -ENOMEM. */
+int ctl_table_list(struct ctl_out *o, struct json_object *list, const struct ctl_column *column, size_t n,
+		   bool (*add)(struct libscols_table *t, struct json_object *item), const char *none, struct error *err);
 /* Drops empty columns that may be dropped, and those there is no room for; lines have no blanks at their end. */
 void ctl_table_print(struct ctl_out *o, struct libscols_table *t, const struct ctl_column *column, size_t n);
