@@ -362,19 +362,6 @@ static void pin(const struct gang *g, size_t i, struct plan_request *r, const st
 
 static const char owner[] = "another bundle of the gang";
 
-/* Its devices are taken for the bundles after it. */
-static void take(struct plan_taken *taken, size_t *n, const struct plan *p)
-{
-	for (size_t i = 0; i < p->ngpus; i++)
-		taken[(*n)++] = (struct plan_taken){ p->gpu[i], owner };
-	for (size_t i = 0; i < p->nvfs; i++)
-		taken[(*n)++] = (struct plan_taken){ p->vf[i].bdf, owner };
-	for (size_t i = 0; i < p->nextras; i++)
-		taken[(*n)++] = (struct plan_taken){ p->extra[i].bdf, owner };
-	for (size_t i = 0; i < p->ncompanions; i++)
-		taken[(*n)++] = (struct plan_taken){ p->companion[i].bdf, owner };
-}
-
 /* Whole plans of the choice, one after the other; 1: all fit. */
 static int plan_them(struct gang *g, bool vfs, struct error *err)
 {
@@ -404,7 +391,7 @@ static int plan_them(struct gang *g, bool vfs, struct error *err)
 		if (r < 0)
 			return r;
 		fits = g->plan[i]->fits;
-		take(taken, &in.ntaken, g->plan[i]);
+		plan_take(taken, &in.ntaken, g->plan[i], owner); /* from the bundles after it */
 		in.nrooms += plan_rooms(&rooms[in.nrooms], g->plan[i], owner);
 	}
 	return fits;

@@ -542,3 +542,15 @@ int plan_make(struct plan **ret, const struct plan_input *in, struct error *err)
 	*ret = steal(plan);
 	return 0;
 }
+
+void plan_take(struct plan_taken *taken, size_t *n, const struct plan *p, const char *owner)
+{
+	for (size_t i = 0; i < p->ngpus; i++)
+		taken[(*n)++] = (struct plan_taken){ p->gpu[i], owner };
+	for (size_t i = 0; i < p->nvfs; i++)
+		taken[(*n)++] = (struct plan_taken){ p->vf[i].bdf, owner };
+	for (size_t i = 0; i < p->nextras; i++)
+		taken[(*n)++] = (struct plan_taken){ p->extra[i].bdf, owner };
+	for (size_t i = 0; i < p->ncompanions; i++)
+		taken[(*n)++] = (struct plan_taken){ p->companion[i].bdf, owner };
+}

@@ -233,6 +233,9 @@ size_t plan_rooms(struct plan_room *ret, const struct plan *p, const char *owner
 struct plan *plan_free(struct plan *p);
 AUTO_DEFINE(struct plan *, plan_free);
 
+/* The devices of its bundle, added to an array that has room for them. owner is borrowed. */
+void plan_take(struct plan_taken *taken, size_t *n, const struct plan *p, const char *owner);
+
 /* "fits", "generation", "reasons", "notes", "bundle", "explain", "steps", "domain_xml", "nccl_topology", with a seed "seed"; NULL: no memory. */
 struct json_object *plan_json(const struct plan *p);
 const char *plan_iommu_fix(const struct inventory *inv); /* where an IOMMU comes from on such a host */

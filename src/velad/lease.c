@@ -130,18 +130,6 @@ static size_t devices(const struct plan *p)
 	return p ? p->ngpus + p->nvfs + p->ncompanions + p->nextras : 0;
 }
 
-static void take_devices(struct plan_taken *taken, size_t *n, const struct plan *p, const char *owner)
-{
-	for (size_t i = 0; i < p->ngpus; i++)
-		taken[(*n)++] = (struct plan_taken){ p->gpu[i], owner };
-	for (size_t i = 0; i < p->nvfs; i++)
-		taken[(*n)++] = (struct plan_taken){ p->vf[i].bdf, owner };
-	for (size_t i = 0; i < p->nextras; i++)
-		taken[(*n)++] = (struct plan_taken){ p->extra[i].bdf, owner };
-	for (size_t i = 0; i < p->ncompanions; i++)
-		taken[(*n)++] = (struct plan_taken){ p->companion[i].bdf, owner };
-}
-
 int leases_hold(struct leases *l, uint64_t now, const struct lease *except, size_t bundle, struct plan_input *in, struct arena *arena,
 		struct error *err)
 {
@@ -173,7 +161,7 @@ int leases_hold(struct leases *l, uint64_t now, const struct lease *except, size
 
 			if (!p || (l->at[i] == except && b == bundle))
 				continue;
-			take_devices(taken, &in->ntaken, p, owner);
+			plan_take(taken, &in->ntaken, p, owner);
 			in->nrooms += plan_rooms(&room[in->nrooms], p, owner);
 		}
 	}
