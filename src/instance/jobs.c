@@ -48,14 +48,9 @@ static int commit_end(struct inst_manager *m, struct job *j, enum inst_state nex
 	return r;
 }
 
-/* The machine is read again first, so that who sees the end of an operation sees its effects as well. */
-int job_end(struct inst_manager *m, struct job *j, enum inst_state next, bool drop_devices, const struct error *why,
-	    struct error *err)
+/* The machine is read again, so that who sees the end of an operation sees its effects as well. */
+static void note_end(struct inst_manager *m, struct job *j, const struct error *why)
 {
-	int r;
-
-	if (why && crew_late(m->guard.crew)) /* what failed did so because velad ends; the next one finds it interrupted */
-		return error_set(err, -EINTR, "%s was interrupted: %.300s", op_kind_text(j->op->kind), why->text);
 	j->op->state = j->cancelled ? OP_CANCELLED : why ? OP_FAILED : OP_SUCCEEDED;
 	j->op->code = why ? why->code : 0;
 	j->op->detail = why ? why->text : NULL;
@@ -63,6 +58,16 @@ int job_end(struct inst_manager *m, struct job *j, enum inst_state next, bool dr
 	span_end(&j->op->span);
 	if (m->env.changed)
 		m->env.changed(m->env.self);
+}
+
+int job_end(struct inst_manager *m, struct job *j, enum inst_state next, bool drop_devices, const struct error *why,
+	    struct error *err)
+{
+	int r;
+
+	if (why && crew_late(m->guard.crew)) /* what failed did so because velad ends; the next one finds it interrupted */
+		return error_set(err, -EINTR, "%s was interrupted: %.300s", op_kind_text(j->op->kind), why->text);
+	note_end(m, j, why);
 	r = commit_end(m, j, next, drop_devices, err);
 	if (r < 0)
 		return r;
@@ -80,14 +85,8 @@ int job_end_alone(struct inst_manager *m, struct job *j, const struct error *why
 	auto_(store_end) struct store_tx *tx = NULL;
 	int r;
 
-	j->op->state = why ? OP_FAILED : OP_SUCCEEDED;
-	j->op->code = why ? why->code : 0;
-	j->op->detail = why ? why->text : NULL;
+	note_end(m, j, why); /* nothing alone can be cancelled */
 	j->op->steps = "[]";
-	j->op->finished = time(NULL);
-	span_end(&j->op->span);
-	if (m->env.changed)
-		m->env.changed(m->env.self);
 	r = store_begin(&tx, m->store, err);
 	if (r == 0)
 		r = op_finish(tx, j->op, err);
@@ -110,13 +109,11 @@ int job_check_whole(const struct inst_manager *m, const struct job *j, struct er
 			 op_kind_text(j->op->kind));
 }
 
-static int create(struct inst_manager *m, struct job *j, struct error *why)
+int job_apply(struct job *j, struct error *why)
 {
 	autofree char *xml = NULL;
-	int r = job_check_whole(m, j, why);
+	int r = json_plan_xml(&xml, j->in->plan, why);
 
-	if (r == 0)
-		r = json_plan_xml(&xml, j->in->plan, why);
 	if (r < 0)
 		return r;
 	j->steps.xml = xml;
@@ -147,7 +144,7 @@ static int run_create(struct inst_manager *m, struct job *j, struct error *err)
 {
 	struct error why = ERROR_INIT;
 
-	if (create(m, j, &why) == 0)
+	if (job_check_whole(m, j, &why) == 0 && job_apply(j, &why) == 0)
 		return job_end(m, j, INST_RUNNING, false, NULL, err);
 	return undo(m, j, &why, err);
 }

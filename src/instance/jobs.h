@@ -43,5 +43,7 @@ int job_end(struct inst_manager *m, struct job *j, enum inst_state next, bool dr
 int job_end_alone(struct inst_manager *m, struct job *j, const struct error *why, struct error *err);
 /* -EINTR, and why, if the operation was interrupted. */
 int job_check_whole(const struct inst_manager *m, const struct job *j, struct error *why);
+/* The steps of its plan, the guest's start among them. */
+int job_apply(struct job *j, struct error *why);
 /* After its end. */
 void job_look_after(struct inst_manager *m, const struct job *j);

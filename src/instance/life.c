@@ -89,26 +89,13 @@ static int end_failed(struct inst_manager *m, struct job *j, enum inst_state nex
 	return job_end(m, j, next, false, &all, err);
 }
 
-static int start(struct job *j, struct error *why)
-{
-	autofree char *xml = NULL;
-	int r = json_plan_xml(&xml, j->in->plan, why);
-
-	if (r < 0)
-		return r;
-	j->steps.xml = xml;
-	r = steps_apply(&j->steps, why);
-	j->steps.xml = NULL;
-	return r;
-}
-
 /* Steps look first, so one that was interrupted goes on where it was. What fails leaves the instance stopped, with all that
  * it has: a start may be tried again, or the instance deleted. */
 int life_run_start(struct inst_manager *m, struct job *j, struct error *err)
 {
 	struct error why = ERROR_INIT;
 
-	if (start(j, &why) == 0)
+	if (job_apply(j, &why) == 0)
 		return job_end(m, j, INST_RUNNING, false, NULL, err);
 	return end_failed(m, j, INST_STOPPED, &why, err);
 }
