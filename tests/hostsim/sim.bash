@@ -55,6 +55,19 @@ fake_fmpm() {
 	chmod 755 "$dir/fmpm"
 }
 put() { printf '%s\n' "$1" >"$2"; }
+until_tries=400
+# until_is TEXT COMMAND...: the command prints TEXT within that many twentieths of a second
+until_is() {
+	local want=$1 seen=
+	shift
+	for ((i = 0; i < until_tries; i++)); do
+		seen=$("$@" 2>/dev/null)
+		[[ $seen == "$want" ]] && return
+		sleep 0.05
+	done
+	echo "# \"$seen\" is not \"$want\"" >&2
+	return 1
+}
 driver() { basename "$(readlink "$sys/devices/$1/driver" || echo none)"; }
 group() { basename "$(readlink "$sys/devices/$1/iommu_group" || echo none)"; }
 

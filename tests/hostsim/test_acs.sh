@@ -16,18 +16,8 @@ velad_conf "s|^keep_seconds = .*|keep_seconds = 1|; s|^nic = 8086:1591|nic = 808
 create() { ctl create "$@" 2>&1; }
 state() { ctl -o json show "$1" 2>/dev/null | of 'd["state"]'; }
 findings() { ctl -o json show "$1" | of '", ".join("%s %s %d" % (f["rule"], f["device"], f["times"]) for f in d["findings"])'; }
-# until TEXT COMMAND...: the command prints TEXT within ten seconds
-until_is() {
-	local want=$1 seen=
-	shift
-	for ((i = 0; i < 200; i++)); do
-		seen=$("$@" 2>/dev/null)
-		[[ $seen == "$want" ]] && return
-		sleep 0.05
-	done
-	echo "# \"$seen\" is not \"$want\"" >&2
-	return 1
-}
+# until_is has ten seconds here
+until_tries=200
 writes() { sys_writes | wc -l; }
 config_writes() { cat "$sim/log" | grep "/$port/config "; } # of the port
 word() { peek "$1" $(($(extended "$1" 000d) + 6)); } # of ACS control

@@ -17,17 +17,6 @@ config_writes() { cat "$sim/log" | grep '/config '; }
 word() { peek "$1" $(($(extended "$1" 000d) + 6)); } # of ACS control
 set_word() { poke "$1" $(($(extended "$1" 000d) + 6)) "$2"; }
 held() { ctl -o json acs plan | of '"; ".join("%s %s %s" % (h["port"], " ".join(h["by"]), h["was"]) for h in d["held"])'; }
-until_is() { # TEXT COMMAND...: the command prints TEXT within twenty seconds
-	local want=$1 seen=
-	shift
-	for ((i = 0; i < 400; i++)); do
-		seen=$("$@" 2>/dev/null)
-		[[ $seen == "$want" ]] && return
-		sleep 0.05
-	done
-	echo "# \"$seen\" is not \"$want\"" >&2
-	return 1
-}
 
 # ---- the kernel argument
 gb200=$PWD/tests/hosts/gb200-oci-4gpu/sys.txt

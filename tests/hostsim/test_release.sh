@@ -14,17 +14,6 @@ velad_conf "s|^nic = 8086:1591|nic = 8086:10c9:0200 8086:1591|"
 resets() { cat "$sim/log" | grep '/reset ' | grep -o '0000:[0-9a-f:.]*/reset ' | sed 's|/reset ||' | sort | tr '\n' ' '; }
 quarantine() { ctl -o json quarantine list | of '" ".join(q["bdf"] for q in d["quarantine"])'; }
 state() { ctl -o json show one 2>/dev/null | of 'd.get("state", "")'; }
-until_is() { # TEXT COMMAND...: the command prints TEXT within twenty seconds
-	local want=$1 seen=
-	shift
-	for ((i = 0; i < 400; i++)); do
-		seen=$("$@" 2>/dev/null)
-		[[ $seen == "$want" ]] && return
-		sleep 0.05
-	done
-	echo "# \"$seen\" is not \"$want\"" >&2
-	return 1
-}
 
 mount_host --uevents "$dir/uevents" tests/hosts/lab/sys.txt || exit 1
 put 1 $sys/devices/0000:25:00.0/sriov_numvfs # this text host has no folder of IOMMU groups: it comes with the first VF
