@@ -909,6 +909,20 @@ static inline void fake_free(struct fake *f)
 	(void)munmap(f, sizeof(*f));
 }
 
+/* Its power went and came back: firmware and kernel have set it up anew, libvirt's definitions stayed. */
+static inline void fake_reboot(struct fake *f)
+{
+	struct fake *fresh = fake_new();
+
+	memcpy(fresh->domain, f->domain, sizeof(f->domain));
+	for (size_t i = 0; i < FAKE_DOMAINS; i++)
+		if (fresh->domain[i].name[0])
+			fresh->domain[i].state = ACT_DOMAIN_SHUTOFF;
+	memcpy(f, fresh, sizeof(*f));
+	fake_reset_lock(f);
+	fake_free(fresh);
+}
+
 /* Everything that must come back, as text; the caller frees. Not the module: it stays loaded. */
 static inline char *fake_text(struct fake *f)
 {

@@ -110,20 +110,6 @@ static bool run(struct scene *s, enum job job, const struct cut *how)
 	return WIFSIGNALED(status);
 }
 
-/* What the host is after its power came back: firmware and kernel have set it up anew, libvirt's definitions stayed. */
-static void reboot_host(struct scene *s)
-{
-	struct fake *fresh = fake_new(), *m = s->fx.machine;
-
-	memcpy(fresh->domain, m->domain, sizeof(m->domain));
-	for (size_t i = 0; i < FAKE_DOMAINS; i++)
-		if (fresh->domain[i].name[0])
-			fresh->domain[i].state = ACT_DOMAIN_SHUTOFF;
-	memcpy(m, fresh, sizeof(*m));
-	fake_reset_lock(m);
-	fake_free(fresh);
-}
-
 static void begin(struct scene *s, enum job job)
 {
 	scene_new(s);
@@ -167,13 +153,13 @@ static bool cut_at(enum job job, const struct cut *how, unsigned second)
 	begin(&s, job);
 	ended = run(&s, job, how);
 	if (ended && how->how == CUT_POWER)
-		reboot_host(&s);
+		fake_reboot(s.fx.machine);
 	if (ended && second) {
 		struct cut again = *how;
 
 		again.at = second;
 		if (run(&s, JOB_RECOVER, &again) && how->how == CUT_POWER)
-			reboot_host(&s);
+			fake_reboot(s.fx.machine);
 	}
 	expect_good_end(&s, job, s.shared->accepted, false);
 	scene_done(&s);

@@ -301,21 +301,6 @@ static void live(struct scene *s, const struct life *life)
 	_exit(0);
 }
 
-/* What the host is after its power came back: firmware and kernel have set it up anew, libvirt's definitions stayed. */
-static void reboot_host(struct scene *s)
-{
-	struct fake *m = s->fx.machine;
-	struct fake_domain domain[FAKE_DOMAINS];
-
-	memcpy(domain, m->domain, sizeof(domain));
-	for (size_t i = 0; i < FAKE_DOMAINS; i++)
-		if (domain[i].name[0])
-			domain[i].state = ACT_DOMAIN_SHUTOFF;
-	memcpy(m, s->fresh, sizeof(*m));
-	memcpy(m->domain, domain, sizeof(domain));
-	fake_reset_lock(m);
-}
-
 static void run_life(struct scene *s, const struct life *life)
 {
 	static const enum cut_how how[ENDS] = { CUT_COUNT, CUT_COUNT, CUT_KILL, CUT_POWER };
@@ -338,7 +323,7 @@ static void run_life(struct scene *s, const struct life *life)
 	fake_disarm(s->fx.machine);
 	killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 	if (killed && life->end == POWER_LOST)
-		reboot_host(s);
+		fake_reboot(s->fx.machine);
 	if (!killed && !(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == FAKE_CRASH)))
 		wrong(s, "the daemon ended with status 0x%x", (unsigned)status);
 }
