@@ -64,6 +64,18 @@ static void expect_timeout(struct hung *h, uint64_t op)
 	json_object_put(o);
 }
 
+/* The two ports of a create are looked at side by side: of the second nothing was begun yet, of the first its power. */
+static bool second_port_hangs(struct hung *h, uint64_t op)
+{
+	json_object *o = fx_op(&h->fx, op), *e = NULL;
+	bool second;
+
+	assert_true(json_object_object_get_ex(o, "error", &e));
+	second = strstr(fx_string(e, "detail"), "of " FAKE_PORT_TB " did not return");
+	json_object_put(o);
+	return second;
+}
+
 /* A daemon that has the other guest, and is through with what a new daemon looks at. */
 static void begin(struct hung *h)
 {
@@ -116,6 +128,7 @@ static void create_hangs(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct hung h;
 		uint64_t op;
+		bool held;
 
 		hung_new(&h);
 		begin(&h);
@@ -129,9 +142,10 @@ static void create_hangs(void **state)
 		if (fx_wait(&h.fx, op))
 			fail_msg("a create succeeded in which %s hung", cases[i].call);
 		expect_timeout(&h, op);
-		assert_int_equal(fx_taken(&h.fx), cases[i].held ? 5 : 1);
+		held = cases[i].held && !second_port_hangs(&h, op);
+		assert_int_equal(fx_taken(&h.fx), held ? 5 : 1);
 		assert_int_equal(inst_hanging(h.fx.m), 1);
-		if (cases[i].held) { /* what hangs is not touched */
+		if (held) { /* what hangs is not touched */
 			assert_false(fx_wait(&h.fx, fx_delete(&h.fx, "a")));
 			assert_int_equal(fx_taken(&h.fx), 5);
 		}
