@@ -215,7 +215,7 @@ static int is_active(virDomainPtr dom, bool *ret, struct error *err)
 	return 0;
 }
 
-/* VIR_DOMAIN_SHUTOFF_FAILED: QEMU could not be started, or the host lost it. */
+/* Not VIR_DOMAIN_SHUTOFF_FAILED: there QEMU could not be started. */
 static bool has_crashed(virDomainPtr dom)
 {
 	int state = VIR_DOMAIN_NOSTATE, reason = 0;

@@ -34,13 +34,6 @@ int quarantine_put(struct store_tx *tx, const struct quarantine *q, struct error
 			       ARG_TEXT(q->was), ARG_TEXT(q->driver)), err);
 }
 
-int quarantine_reason(struct store_tx *tx, struct bdf bdf, const char *reason, struct error *err)
-{
-	char text[BDF_TEXT_MAX];
-
-	return store_exec(tx, "UPDATE quarantine SET reason = ? WHERE bdf = ?", ARGS(ARG_TEXT(reason), ARG_TEXT(bdf_text(text, bdf))), err);
-}
-
 int quarantine_drop(struct store_tx *tx, struct bdf bdf, struct error *err)
 {
 	char text[BDF_TEXT_MAX];

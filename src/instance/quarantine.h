@@ -24,7 +24,6 @@ struct quarantine {
 int quarantine_put(struct store_tx *tx, const struct quarantine *q, struct error *err);
 /* *ret is NULL if it is not in there. */
 int quarantine_find(struct store_tx *tx, struct quarantine **ret, struct bdf bdf, struct arena *arena, struct error *err);
-int quarantine_reason(struct store_tx *tx, struct bdf bdf, const char *reason, struct error *err);
 int quarantine_drop(struct store_tx *tx, struct bdf bdf, struct error *err);
 
 int wear_add(struct store_tx *tx, struct bdf bdf, struct error *err); /* it is given once more */

@@ -44,11 +44,6 @@ static const struct attr {
 	[PLAN_VF_PORT_GUID]   = { "port_guid", ADDRESS, 8, NULL, 0, 0, BIT(PLAN_VF_PORT_GUID) },
 };
 
-const char *plan_vf_attr_text(enum plan_vf_attr a)
-{
-	return attrs[a].name;
-}
-
 /* ---- values ----------------------------------------------------------------------------------------- */
 
 /* "52:54:00:12:34:56": n pairs of hex digits */

@@ -37,7 +37,6 @@ struct plan_vf_settings {
 	uint64_t value[PLAN_VF_ATTR_MAX_];
 };
 
-const char *plan_vf_attr_text(enum plan_vf_attr a); /* "mac": also the key in JSON */
 /* "mac=52:54:00:12:34:56 vlan=100"; commas will do. -EINVAL names key and fix. */
 int  plan_vf_parse(struct plan_vf_settings *ret, const char *text, struct error *err);
 const char *plan_vf_text(char out[PLAN_VF_TEXT_MAX], const struct plan_vf_settings *s); /* returns out */
