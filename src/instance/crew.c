@@ -301,7 +301,7 @@ static uint64_t due(const struct crew *c, const struct task *t)
 	return c->hurry && c->hurry < t->due ? c->hurry : t->due;
 }
 
-int task_wait(struct task **tp, struct error *err)
+int task_wait(struct task **tp, struct span *span, struct error *err)
 {
 	struct task *t = *tp;
 	struct crew *c = t->crew;
@@ -316,12 +316,14 @@ int task_wait(struct task **tp, struct error *err)
 		else
 			(void)wait_until(&c->done, &c->lock, at ? at : now + POLL_MS);
 	}
+	*span = t->span;
 	if (r == 0) {
 		r = t->r;
 		if (r < 0)
 			*err = *t->err;
 	} else {
 		*tp = NULL;
+		span_end(span);
 	}
 	(void)pthread_mutex_unlock(&c->lock);
 	return r;
@@ -351,6 +353,8 @@ int task_enter(struct task *t, const struct task_call *call, struct error *err)
 	if (r == 0) {
 		t->call = *call;
 		t->due = clock_ms() + call->ms;
+		if (t->span.limit < call->ms)
+			t->span.limit = call->ms;
 	}
 	(void)pthread_mutex_unlock(&c->lock);
 	return r;

@@ -51,8 +51,8 @@ unsigned crew_hanging(struct crew *c); /* how many tasks */
 /* NULL: no memory. */
 struct task *task_new(struct crew *c);
 void task_start(struct task *t, task_fn *fn, void *arg);
-/* What fn returned. -ETIMEDOUT where it hangs: then *t becomes NULL, and is not the caller's any more. */
-int task_wait(struct task **t, struct error *err);
+/* What fn returned, and in span when it ran. -ETIMEDOUT where it hangs: then *t becomes NULL, and is not the caller's any more. */
+int task_wait(struct task **t, struct span *span, struct error *err);
 struct task *task_free(struct task *t); /* never started, or waited for; NULL is fine; returns NULL */
 
 /* Around a call that may hang, by fn. task_enter: -ETIMEDOUT if an earlier call on this target hangs still, or too many do.

@@ -103,6 +103,7 @@ static int hand_over(struct call *c, struct error *err)
 {
 	struct task *t = task_new(c->guard->crew);
 	struct call *own = t ? copy(t, c) : NULL;
+	struct span span;
 	int r;
 
 	if (!own) {
@@ -110,7 +111,7 @@ static int hand_over(struct call *c, struct error *err)
 		return error_set(err, -ENOMEM, "no memory for %s", c->verb->name);
 	}
 	task_start(t, run, own);
-	r = task_wait(&t, err);
+	r = task_wait(&t, &span, err);
 	if (!t)
 		return r;
 	*c = *own; /* the texts in it are the task's, and not looked at any more */

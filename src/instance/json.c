@@ -43,6 +43,10 @@ static struct json_object *steps_json(const struct rows_step *step, size_t n, bo
 			json_add_moment(&one, "started", s->span.began);
 			add_took(&one, "duration_us", &s->span);
 			add_took(&one, "undo_us", &s->undo);
+			if (s->span.limit)
+				json_add_uint(&one, "deadline_ms", s->span.limit);
+			else
+				json_add(&one, "deadline_ms", NULL);
 		}
 		json_append_out(&all, list, &one);
 	}

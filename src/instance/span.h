@@ -11,6 +11,7 @@ struct span {
 	int64_t began; /* microseconds since 1970; 0 not yet */
 	int64_t took;  /* microseconds; 0 while it lasts */
 	int64_t from;  /* of the other clock */
+	unsigned limit; /* ms: the longest that one of its calls may take; 0 none had a deadline */
 };
 
 static inline struct span span_begin(void)

@@ -245,6 +245,7 @@ static void add_span(const struct steps *s, struct rows_step *step, const struct
 		*to = *span;
 	else
 		to->took += span->took;
+	to->limit = to->limit > span->limit ? to->limit : span->limit;
 	unlock_shown(s);
 }
 
@@ -267,12 +268,13 @@ static void finish(struct walk *w, struct member *m)
 {
 	if (!m->effect)
 		return;
-	if (m->task)
-		m->r = task_wait(&m->task, &m->err);
-	else
+	if (m->task) {
+		m->r = task_wait(&m->task, &m->span, &m->err);
+	} else {
 		m->r = run_effect(NULL, m->effect, &m->err);
-	span_end(&m->span); /* of one that hangs, or without threads */
-	add_span(w->s, m->step, m->task ? &m->task->span : &m->span);
+		span_end(&m->span);
+	}
+	add_span(w->s, m->step, &m->span);
 	if (m->back && gate_keeps(&m->gate, m->step->kind, m->r))
 		m->r = GATE_QUARANTINED;
 	if (m->r == 0) {

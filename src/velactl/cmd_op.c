@@ -9,10 +9,10 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "plan/request.h"
-#include "velactl/bundle.h"
 #include "velactl/ctl.h"
 #include "velactl/doc.h"
 #include "velactl/source.h"
+#include "velactl/spans.h"
 #include "velactl/table.h"
 #include "velactl/wait.h"
 
@@ -83,10 +83,9 @@ static int write_operation(struct ctl_out *out, json_object *op, struct error *e
 	ctl_field_write(out, "error", ctl_doc_text(error, "detail"));
 	ctl_field_write(out, "scrub", ctl_doc_text(op, "scrub"));
 	ctl_field_write(out, "created", ctl_doc_text(op, "created"));
+	ctl_field_write(out, "started", ctl_doc_text(op, "started"));
 	ctl_field_write(out, "finished", ctl_doc_text(op, "finished"));
-	if (ctl_doc_count(ctl_doc_list(op, "steps")))
-		sbuf_add(&out->text, "\n");
-	return ctl_steps_write(out, ctl_doc_list(op, "steps"), err);
+	return ctl_spans_write(out, op, err);
 }
 
 enum ctl_exit ctl_op_show(struct ctl *c, char const *const *arg, size_t n)

@@ -418,6 +418,7 @@ static void spans(void **state)
 		assert_non_null(fx_string(one, "started"));
 		assert_true(number(one, "duration_us") > 0);
 		assert_null(fx_string(one, "undo_us"));
+		assert_true(number(one, "deadline_ms") > 0);
 		if (strcmp(fx_string(one, "id"), "bind") == 0 && number(one, "duration_us") > longest)
 			longest = number(one, "duration_us");
 	}

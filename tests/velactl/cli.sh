@@ -340,6 +340,18 @@ gives 0 '^good is deleted$' delete good "${online[@]}"
 says 4 'an operation runs on busy' delete busy "${online[@]}"
 says 3 'there is no instance nobody' delete nobody "${online[@]}"
 gives 0 '^state +failed$' op show 2 "${online[@]}"
+gives 0 '^vf-count +0000:1a:00.0 +0 +8 +\+0.050 s +38.2 s +7.0 ms +300 s +reverted +slowest$' op show 2 "${online[@]}"
+check 'only the slowest step is marked, and each has its span' eval '(($(grep -c slowest "$dir/out") == 1)) && grep -Eq "^took +40.1 s$" "$dir/out" &&
+	grep -Eq "^vfio .* \+0.000 s +850 us +60 s +done$" "$dir/out" && grep -Eq "^domain .* running +failed$" "$dir/out"'
+for width in 80 160; do
+	terminal "$width" op show 2 "${online[*]}"
+	check "op show on a terminal of $width columns: what took how long is there, no line too wide" python3 -c '
+import re, sys
+lines = [re.sub("\033\\[[0-9;]*[A-Za-z]", "", l) for l in re.split("[\r\n]+", open(sys.argv[1], newline="").read())]
+assert any(re.match("vf-count +0000:1a:00.0 .*38.2 s .*reverted +slowest", l) for l in lines), lines
+assert any(re.match("STEP +TARGET .*BEGAN +TOOK .*DEADLINE +RESULT", l) for l in lines), lines
+assert max(map(len, lines)) <= int(sys.argv[2]), lines' "$dir/out" "$width"
+done
 says 3 'there is no /v1/operations/99' op wait 99 "${online[@]}"
 says 1 'cannot list the PCI bus' topo "${online[@]}"
 gives 5 '^  - 0000:19:00.0: GPU is held by instance good' plan --gpus 1 "${online[@]}"

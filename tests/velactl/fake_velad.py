@@ -50,6 +50,10 @@ def operation(number, kind="create"):
         op["instance"] = "broken"
         op["steps"] = steps(["done", "done", "done", "done", "failed"] if n < 3
                             else ["done", "reverted", "reverted", "reverted", "failed"])
+        op["started"], op["duration_us"] = "2026-11-29T09:59:59.900000Z", 40123456
+        for i, (at, us) in enumerate([("59:59.900100", 850), ("59:59.950000", 38200000), ("59:59.950000", 9312), ("00:38.200000", 91000)]):
+            op["steps"][i].update(started="2026-11-29T%s:%sZ" % ("10" if at < "1" else "09", at), duration_us=us,
+                                  undo_us=7000 if i else None, deadline_ms=300000 if i == 1 else 60000)
         if n >= 3:
             op["state"], op["finished"] = "failed", "2026-11-29T10:00:03Z"
             op["error"] = {"code": "hypervisor", "detail": "step domain good: qemu said no"}
