@@ -109,6 +109,8 @@ static void end_well(struct hung *h)
 	fx_expect_state(&h->fx, "a", "");
 	assert_true(fx_wait(&h->fx, fx_delete(&h->fx, "other")));
 	fx_expect_machine(&h->fx, h->before);
+	for (int i = 0; i < 1000 && inst_hanging(h->fx.m) > 0; i++) /* on a busy machine other calls were late, too, and return in a moment */
+		fx_nap();
 	assert_int_equal(inst_hanging(h->fx.m), 0);
 }
 
@@ -418,8 +420,10 @@ static void spans(void **state)
 		assert_non_null(fx_string(one, "started"));
 		assert_true(number(one, "duration_us") > 0);
 		assert_null(fx_string(one, "undo_us"));
-		assert_true(number(one, "deadline_ms") > 0);
-		if (strcmp(fx_string(one, "id"), "bind") == 0 && number(one, "duration_us") > longest)
+		if (strcmp(fx_string(one, "id"), "bind") != 0)
+			continue;
+		assert_int_equal(number(one, "deadline_ms"), h.fx.deadlines.bind_ms);
+		if (number(one, "duration_us") > longest)
 			longest = number(one, "duration_us");
 	}
 	assert_true(longest >= 20000); /* of the bind that was awaited: others may have begun later */
