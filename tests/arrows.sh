@@ -22,13 +22,13 @@ declare -A may=(
 )
 # header -> the only files that may include it
 declare -A only=(
-	['libvirt/']='^src/act/(libvirt|storage)\.c$'
+	['libvirt/']='^src/act/(libvirt|domains|storage)\.c$'
 	['libkmod.h']='^src/act/kmod\.c$'
 	['sqlite3.h']='^src/instance/(store|store_[a-z]+)\.[ch]$'
 	['microhttpd.h']='^src/api/server\.c$'
 	['curl/']='^src/client/client\.c$'
 	['ini.h']='^src/base/conf\.c$'
-	['libxml/']='^src/(guest/(xml|domain)|act/(libvirt|storage))\.[ch]$'
+	['libxml/']='^src/(guest/(xml|domain)|act/(libvirt|domains|storage))\.[ch]$'
 	['nettle/']='^src/(act/image|velad/operations)\.c$'
 	['archive']='^src/act/seed\.c$'
 	['libsmartcols/']='^src/velactl/[a-z_]+\.[ch]$'

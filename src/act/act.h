@@ -15,6 +15,7 @@
 #include "host/aer.h"
 #include "host/pcicap.h"
 
+struct arena;
 struct error;
 struct host_root;
 struct plan_vf_settings;
@@ -26,7 +27,20 @@ struct act_driver {
 	char override[ACT_DRIVER_MAX]; /* "" none */
 };
 
-enum act_domain { ACT_DOMAIN_ABSENT, ACT_DOMAIN_SHUTOFF, ACT_DOMAIN_RUNNING, ACT_DOMAIN_CRASHED /* off, by a fault */ };
+enum act_domain { ACT_DOMAIN_ABSENT, ACT_DOMAIN_SHUTOFF, ACT_DOMAIN_RUNNING, ACT_DOMAIN_CRASHED /* off, by a fault */,
+		  ACT_DOMAIN_CHANGED /* of an event only: it was defined, or got or lost a device; how it is has to be asked */ };
+
+#define ACT_UUID_MAX 37
+
+struct act_guest { /* a domain of libvirt's, whoever made it */
+	const char       *name;
+	char              uuid[ACT_UUID_MAX];
+	enum act_domain   state;
+	bool              ours;   /* it carries velad's mark */
+	bool              known;  /* false: its XML could not be read, and what devices it has is not known */
+	const struct bdf *device; /* PCI functions of the host that it has, or will have once it is started */
+	size_t            n;
+};
 
 /* What a domain that runs can be told: ACPI's power button, and the plug; ACPI's restart, and the reset button. */
 enum act_order { ACT_ORDER_SHUTDOWN, ACT_ORDER_OFF, ACT_ORDER_REBOOT, ACT_ORDER_RESET, ACT_ORDER_MAX_ };
@@ -130,6 +144,8 @@ struct act_ops {
 	/* Copies it, and nobody can write it. -ENOENT, -EINVAL: it is no image, or not this; -ENOSPC. */
 	int (*image_make)(void *self, struct act_image *ret, const char *name, const struct act_image_source *from, struct error *err);
 	int (*domain)(void *self, enum act_domain *ret, const char *name, struct error *err);
+	/* All of libvirt's domains; what is returned lives in the arena. It fails as a whole: then nothing is known of any of them. */
+	int (*domains)(void *self, struct act_guest **ret, size_t *n, struct arena *arena, struct error *err);
 	int (*domain_start)(void *self, const char *name, const char *xml, struct error *err); /* define, create */
 	/* -ENOENT: there is no such domain of velad's; one that is off already is off. The order is given, not yet obeyed, but for
 	 * the plug. */
@@ -162,7 +178,8 @@ struct act act_machine_act(struct act_machine *m);
  * unknown or not QEMU. -EREMOTEIO when libvirt does not answer. */
 int act_domain_type(struct act_machine *m, char ret[16], unsigned *qemu, struct error *err);
 
-/* Calls fn on a thread of libvirt's whenever a domain starts, starts again or ends. fn may only queue work. */
+/* Calls fn on a thread of libvirt's whenever a domain starts, starts again, ends or changes; and with name NULL when the
+ * connection to libvirt was made or lost: anything may have happened meanwhile. fn may only queue work. */
 int act_domain_watch(struct act_machine *m,
 		     void (*fn)(void *self, const char *name, enum act_domain state), void *self,
 		     struct error *err);

@@ -3,6 +3,7 @@
  * each call holds a reference of its own while it works, so that a reconnect never pulls it away. */
 #include "act/libvirt.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <libvirt/libvirt.h>
 #include <libvirt/virterror.h>
@@ -28,7 +29,7 @@ struct act_virt {
 	pthread_mutex_t lock; /* conn, callback */
 	char           *uri;  /* owned */
 	virConnectPtr   conn; /* owned; NULL while there is none */
-	int             callback[2]; /* of the watch on conn; -1 */
+	int             callback[4]; /* of the watch on conn; -1 */
 	void (*fn)(void *self, const char *name, enum act_domain state); /* NULL: no watch */
 	void           *fn_self; /* borrowed */
 	pthread_t       thread;
@@ -86,7 +87,8 @@ int act_virt_new(struct act_virt **ret, const char *uri, struct error *err)
 	}
 	(void)pthread_once(&once, init_process); /* cannot fail with a valid once */
 	(void)pthread_mutex_init(&v->lock, NULL); /* cannot fail on Linux */
-	v->callback[0] = v->callback[1] = -1;
+	for (size_t i = 0; i < ARRAY_SIZE(v->callback); i++)
+		v->callback[i] = -1;
 	*ret = v;
 	return 0;
 }
@@ -106,35 +108,57 @@ static void drop_connection(struct act_virt *v)
 
 static void on_event(virConnectPtr conn, virDomainPtr dom, int event, int detail, void *opaque);
 static void on_reboot(virConnectPtr conn, virDomainPtr dom, void *opaque);
+static void on_device(virConnectPtr conn, virDomainPtr dom, const char *alias, void *opaque);
 
 static int watch_connection(struct act_virt *v, struct error *err)
 {
+	const struct {
+		int                                 id;
+		virConnectDomainEventGenericCallback fn;
+	} events[] = {
+		{ VIR_DOMAIN_EVENT_ID_LIFECYCLE, VIR_DOMAIN_EVENT_CALLBACK(on_event) },
+		{ VIR_DOMAIN_EVENT_ID_REBOOT, VIR_DOMAIN_EVENT_CALLBACK(on_reboot) },
+		{ VIR_DOMAIN_EVENT_ID_DEVICE_ADDED, VIR_DOMAIN_EVENT_CALLBACK(on_device) },
+		{ VIR_DOMAIN_EVENT_ID_DEVICE_REMOVED, VIR_DOMAIN_EVENT_CALLBACK(on_device) },
+	};
+
+	static_assert(ARRAY_SIZE(events) == sizeof(v->callback) / sizeof(v->callback[0]), "a place for each");
 	(void)virConnectSetKeepAlive(v->conn, 5, 3); /* the test driver has none, a local socket needs none */
-	v->callback[0] = virConnectDomainEventRegisterAny(v->conn, NULL, VIR_DOMAIN_EVENT_ID_LIFECYCLE,
-							  VIR_DOMAIN_EVENT_CALLBACK(on_event), v, NULL);
-	v->callback[1] = virConnectDomainEventRegisterAny(v->conn, NULL, VIR_DOMAIN_EVENT_ID_REBOOT,
-							  VIR_DOMAIN_EVENT_CALLBACK(on_reboot), v, NULL);
-	if (v->callback[0] < 0 || v->callback[1] < 0)
-		return virt_error(err, "watch the domains of", v->uri);
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
+		v->callback[i] = virConnectDomainEventRegisterAny(v->conn, NULL, events[i].id, events[i].fn, v, NULL);
+		if (v->callback[i] < 0)
+			return virt_error(err, "watch the domains of", v->uri);
+	}
 	return 0;
+}
+
+/* Who watches is told when the connection is another one, or none. */
+static void tell_anew(struct act_virt *v)
+{
+	if (v->fn)
+		v->fn(v->fn_self, NULL, ACT_DOMAIN_CHANGED);
 }
 
 static int connect_locked(struct act_virt *v, struct error *err)
 {
+	bool had = v->conn;
 	char line[256];
-	int r;
+	int r = 0;
 
-	if (v->conn && virConnectIsAlive(v->conn) == 1)
+	if (had && virConnectIsAlive(v->conn) == 1)
 		return 0;
 	drop_connection(v);
 	v->conn = virConnectOpen(v->uri);
 	if (!v->conn)
-		return error_set(err, -EREMOTEIO,
-				 "cannot reach libvirt at %s: %s; systemctl start libvirtd, or set uri in section [libvirt] of velad.conf",
-				 v->uri, last_text(line));
-	r = v->fn ? watch_connection(v, err) : 0;
+		r = error_set(err, -EREMOTEIO,
+			      "cannot reach libvirt at %s: %s; systemctl start libvirtd, or set uri in section [libvirt] of velad.conf",
+			      v->uri, last_text(line));
+	else if (v->fn)
+		r = watch_connection(v, err);
 	if (r < 0)
 		drop_connection(v);
+	if (r == 0 || had)
+		tell_anew(v);
 	return r;
 }
 
@@ -175,8 +199,7 @@ static int find(struct act_virt *v, virConnectPtr *conn, virDomainPtr *dom, cons
 	}
 }
 
-/* 1 it carries our mark, 0 it does not, or is gone */
-static int is_ours(virDomainPtr dom, struct error *err)
+int act_virt_ours(virDomainPtr dom, struct error *err)
 {
 	autofree char *mark = virDomainGetMetadata(dom, VIR_DOMAIN_METADATA_ELEMENT, PLAN_DOMAIN_MARK, 0);
 
@@ -196,7 +219,7 @@ static int find_ours(struct act_virt *v, virConnectPtr *conn, virDomainPtr *dom,
 	int r = find(v, &c, &d, name, err);
 
 	if (r == 0 && d)
-		r = is_ours(d, err);
+		r = act_virt_ours(d, err);
 	if (r < 0)
 		return r;
 	*dom = r ? steal(d) : NULL;
@@ -225,17 +248,27 @@ static bool has_crashed(virDomainPtr dom)
 	return state == VIR_DOMAIN_CRASHED || (state == VIR_DOMAIN_SHUTOFF && reason == VIR_DOMAIN_SHUTOFF_CRASHED);
 }
 
+int act_virt_state(virDomainPtr dom, enum act_domain *ret, struct error *err)
+{
+	bool active = false;
+	int r = is_active(dom, &active, err);
+
+	if (r == 0)
+		*ret = active ? ACT_DOMAIN_RUNNING : has_crashed(dom) ? ACT_DOMAIN_CRASHED : ACT_DOMAIN_SHUTOFF;
+	return r;
+}
+
 int act_virt_domain(struct act_virt *v, enum act_domain *ret, const char *name, struct error *err)
 {
 	auto_(virConnectClose) virConnectPtr conn = NULL;
 	auto_(virDomainFree) virDomainPtr dom = NULL;
-	bool active = false;
+	enum act_domain now = ACT_DOMAIN_ABSENT;
 	int r = find_ours(v, &conn, &dom, name, err);
 
 	if (r == 0 && dom)
-		r = is_active(dom, &active, err);
+		r = act_virt_state(dom, &now, err);
 	if (r == 0)
-		*ret = !dom ? ACT_DOMAIN_ABSENT : active ? ACT_DOMAIN_RUNNING : has_crashed(dom) ? ACT_DOMAIN_CRASHED : ACT_DOMAIN_SHUTOFF;
+		*ret = now;
 	return r;
 }
 
@@ -296,7 +329,7 @@ static int clear_name(struct act_virt *v, virConnectPtr *conn, const char *name,
 
 	if (r < 0 || !dom)
 		return r;
-	r = is_ours(dom, err);
+	r = act_virt_ours(dom, err);
 	if (r == 0)
 		return error_set(err, -EEXIST,
 				 "libvirt already has a domain %s which velad did not make; rename or undefine it", name);
@@ -311,7 +344,7 @@ static int clear_name(struct act_virt *v, virConnectPtr *conn, const char *name,
 static int create(virDomainPtr dom, const char *name, struct error *err)
 {
 	bool active = false;
-	int r = is_ours(dom, err);
+	int r = act_virt_ours(dom, err);
 
 	if (r == 0 || (r > 0 && strcmp(virDomainGetName(dom), name) != 0))
 		return error_set(err, -EINVAL, "the XML for domain %s has another name or lacks velad's mark", name);
@@ -478,6 +511,14 @@ static void on_event(virConnectPtr conn, virDomainPtr dom, int event, int detail
 		v->fn(v->fn_self, virDomainGetName(dom), detail == VIR_DOMAIN_EVENT_STOPPED_CRASHED ? ACT_DOMAIN_CRASHED : ACT_DOMAIN_SHUTOFF);
 	else if (event == VIR_DOMAIN_EVENT_UNDEFINED)
 		v->fn(v->fn_self, virDomainGetName(dom), ACT_DOMAIN_ABSENT);
+	else if (event == VIR_DOMAIN_EVENT_DEFINED)
+		v->fn(v->fn_self, virDomainGetName(dom), ACT_DOMAIN_CHANGED);
+}
+
+static void on_device(virConnectPtr conn, virDomainPtr dom, const char *alias, void *opaque)
+{
+	(void)alias;
+	on_event(conn, dom, VIR_DOMAIN_EVENT_DEFINED, 0, opaque);
 }
 
 static void on_reboot(virConnectPtr conn, virDomainPtr dom, void *opaque)

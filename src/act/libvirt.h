@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* act/libvirt — domains. No libvirt type leaves libvirt.c and storage.c, the only files that include its headers.
+/* act/libvirt — domains. No libvirt type leaves libvirt.c, domains.c and storage.c, the only files that include its headers.
  *
  * A domain is velad's if it carries the metadata element PLAN_DOMAIN_MARK; any other domain of the same
  * name is never touched. Thread-safe: callers share one connection, opened on first use and again when
@@ -14,9 +14,15 @@ int act_virt_new(struct act_virt **ret, const char *uri, struct error *err);
 struct act_virt *act_virt_free(struct act_virt *v); /* NULL is fine; returns NULL; ends the watch */
 AUTO_DEFINE(struct act_virt *, act_virt_free);
 
-/* For the other file that calls libvirt; the caller closes it. */
+/* For the other files that call libvirt; the caller closes it. */
 struct _virConnect;
+struct _virDomain;
 int act_virt_connection(struct act_virt *v, struct _virConnect **ret, struct error *err);
+int act_virt_ours(struct _virDomain *dom, struct error *err); /* 1 it carries velad's mark, 0 it does not, or is gone */
+int act_virt_state(struct _virDomain *dom, enum act_domain *ret, struct error *err); /* one that has just gone is off */
+
+/* src/act/domains.c */
+int act_virt_domains(struct act_virt *v, struct act_guest **ret, size_t *n, struct arena *arena, struct error *err);
 
 /* Of velad's domain `name`; a foreign one counts as absent. */
 int act_virt_domain(struct act_virt *v, enum act_domain *ret, const char *name, struct error *err);

@@ -195,6 +195,11 @@ static int domain(void *self, enum act_domain *ret, const char *name, struct err
 	return act_virt_domain(((struct act_machine *)self)->virt, ret, name, err);
 }
 
+static int domains(void *self, struct act_guest **ret, size_t *n, struct arena *arena, struct error *err)
+{
+	return act_virt_domains(((struct act_machine *)self)->virt, ret, n, arena, err);
+}
+
 static int domain_start(void *self, const char *name, const char *xml, struct error *err)
 {
 	return act_virt_start(((struct act_machine *)self)->virt, name, xml, err);
@@ -230,6 +235,7 @@ static const struct act_ops machine_ops = {
 	.seed_make = seed_make,
 	.image_make = image_make,
 	.domain = domain,
+	.domains = domains,
 	.domain_start = domain_start,
 	.domain_order = domain_order,
 	.domain_stop = domain_stop,

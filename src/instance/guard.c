@@ -44,6 +44,9 @@ struct call { /* arguments and results of all verbs */
 	struct act_seed     seed;
 	struct act_image    image;
 	struct act_image_source source;
+	struct act_guest   *guest; /* in arena, which is the task's */
+	size_t              nguests;
+	struct arena       *arena, *into; /* into: the caller's; NULL: it wants no guests */
 };
 
 /* ---- making a call -------------------------------------------------------------------------------------- */
@@ -94,9 +97,32 @@ static struct call *copy(struct task *t, const struct call *c)
 		return NULL;
 	*own = *c;
 	own->mine = mine;
+	own->arena = &t->arena;
 	for (size_t i = 0; i < c->nmine; i++)
 		mine[i] = c->mine[i];
 	return keep(t, &own->name) && keep(t, &own->xml) && keep(t, &own->program) && keep_files(t, own) ? own : NULL;
+}
+
+/* Guests are in the task's memory, which the caller's outlives. */
+static int take_guests(struct call *c, const struct call *own, struct error *err)
+{
+	bool failed = false;
+
+	*c = *own;
+	if (!c->into)
+		return 0;
+	c->guest = arena_array(c->into, c->nguests, sizeof(*c->guest));
+	for (size_t i = 0; c->guest && i < c->nguests; i++) {
+		struct bdf *device = arena_array(c->into, own->guest[i].n, sizeof(*device));
+
+		c->guest[i] = own->guest[i];
+		c->guest[i].name = arena_strdup(c->into, own->guest[i].name);
+		for (size_t k = 0; device && k < own->guest[i].n; k++)
+			device[k] = own->guest[i].device[k];
+		c->guest[i].device = device;
+		failed = failed || !device || !c->guest[i].name;
+	}
+	return c->guest && !failed ? 0 : error_set(err, -ENOMEM, "no memory for libvirt's domains");
 }
 
 static int hand_over(struct call *c, struct error *err)
@@ -114,7 +140,8 @@ static int hand_over(struct call *c, struct error *err)
 	r = task_wait(&t, &span, err);
 	if (!t)
 		return r;
-	*c = *own; /* the texts in it are the task's, and not looked at any more */
+	if (r == 0)
+		r = take_guests(c, own, err); /* the other texts in it are the task's, and not looked at any more */
 	(void)task_free(t);
 	return r;
 }
@@ -132,9 +159,7 @@ static int call(void *self, struct call *c, struct error *err)
 		return hand_over(c, err);
 	own = copy(s->task, c);
 	r = own ? make(s->task, own, err) : error_set(err, -ENOMEM, "no memory for %s", c->verb->name);
-	if (own)
-		*c = *own;
-	return r;
+	return r == 0 ? take_guests(c, own, err) : r;
 }
 
 /* ---- the verbs ------------------------------------------------------------------------------------------ */
@@ -429,6 +454,24 @@ static int domain(void *self, enum act_domain *ret, const char *name, struct err
 	return r;
 }
 
+static int do_domains(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->domains(act->self, &c->guest, &c->nguests, c->arena, err);
+}
+
+static int domains(void *self, struct act_guest **ret, size_t *n, struct arena *arena, struct error *err)
+{
+	static const struct verb verb = LIBVIRT(domains, domain_ms);
+	struct call c = { .verb = &verb, .name = "all domains", .into = arena };
+	int r = call(self, &c, err);
+
+	if (r == 0) {
+		*ret = c.guest;
+		*n = c.nguests;
+	}
+	return r;
+}
+
 static int do_domain_start(const struct act *act, struct call *c, struct error *err)
 {
 	return act->ops->domain_start(act->self, c->name, c->xml, err);
@@ -487,11 +530,12 @@ struct act guard_act(struct guard_self *self)
 		.seed_make = seed_make,
 		.image_make = image_make,
 		.domain = domain,
+		.domains = domains,
 		.domain_start = domain_start,
 		.domain_order = domain_order,
 		.domain_stop = domain_stop,
 	};
 
-	static_assert(sizeof(ops) == 22 * sizeof(ops.driver), "a verb of act_ops is not in here");
+	static_assert(sizeof(ops) == 23 * sizeof(ops.driver), "a verb of act_ops is not in here");
 	return (struct act){ .ops = &ops, .self = self };
 }

@@ -340,6 +340,10 @@ void inst_domain_changed(struct inst_manager *m, const char *name, enum act_doma
 {
 	bool ours = false;
 
+	if (!name)
+		pool_wake(m, POOL_LOOK);
+	if (!name || state == ACT_DOMAIN_CHANGED)
+		return;
 	if (!rows_is_holder(name) && manager_note_domain(m, &ours, name, state)) /* a domain of ours has no blank in its name */
 		pool_wake(m, POOL_LOOK);
 	if (ours)

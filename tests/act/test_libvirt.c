@@ -7,6 +7,7 @@
 #include <libvirt/virterror.h>
 #include <time.h>
 
+#include "base/arena.h"
 #include "plan/plan.h"
 
 #define URI  "test:///default"
@@ -236,16 +237,20 @@ static void test_threads(void **state)
 struct seen {
 	pthread_mutex_t lock;
 	pthread_cond_t  more;
-	unsigned        running, shutoff, absent;
+	unsigned        running, shutoff, absent, changed, connected;
 };
 
 static void on_change(void *self, const char *name, enum act_domain now)
 {
 	struct seen *s = self;
 
-	if (strcmp(name, "w") != 0)
-		return;
 	(void)pthread_mutex_lock(&s->lock);
+	s->connected += !name;
+	if (!name || strcmp(name, "w") != 0) {
+		(void)pthread_mutex_unlock(&s->lock);
+		return;
+	}
+	s->changed += now == ACT_DOMAIN_CHANGED;
 	s->running += now == ACT_DOMAIN_RUNNING;
 	s->shutoff += now == ACT_DOMAIN_SHUTOFF;
 	s->absent += now == ACT_DOMAIN_ABSENT;
@@ -279,7 +284,9 @@ static void test_watch(void **state)
 	machine_init(&t, URI);
 	assert_state(&t, "w", ACT_DOMAIN_ABSENT); /* connected already: the watch starts over */
 	assert_int_equal(act_domain_watch(t.m, on_change, &seen, &err), 0);
+	assert_int_equal(seen.connected, 1); /* whoever listed domains before has to do it again */
 	assert_int_equal(t.act.ops->domain_start(t.act.self, "w", XML("w", MARK, ""), &err), 0);
+	await(&seen, &seen.changed);
 	await(&seen, &seen.running);
 	assert_int_equal(seen.shutoff, 0);
 
@@ -318,7 +325,80 @@ static void test_watch_without_libvirt(void **state)
 	machine_init(&t, "qemu+unix:///system?socket=/nonexistent/libvirt-sock");
 	assert_int_equal(act_domain_watch(t.m, on_change, &seen, &err), 0);
 	machine_done(&t);
-	assert_int_equal(seen.running + seen.shutoff + seen.absent, 0);
+	assert_int_equal(seen.running + seen.shutoff + seen.absent + seen.connected, 0);
+}
+
+/* ---- all domains ---------------------------------------------------------------------------------------- */
+
+#define SOURCE(bus, fn) "<source><address domain='0x0000' bus='" bus "' slot='0x00' function='" fn "'/></source>"
+
+static const struct act_guest *guest_of(const struct act_guest *g, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(g[i].name, name) == 0)
+			return &g[i];
+	return NULL;
+}
+
+/* Of whoever made them, with all the ways in which a domain has a function of the host. */
+static void test_domains(void **state)
+{
+	static const char uuid[] = "5c1f8a2e-6b1d-4f0e-9d65-0e6f6a9f7c11";
+	struct error err = ERROR_INIT;
+	virConnectPtr conn = virConnectOpen(URI);
+	const struct act_guest *g;
+	struct act_guest *all;
+	struct arena arena = { 0 };
+	virDomainPtr dom;
+	struct machine t;
+	size_t n = 0;
+
+	(void)state;
+	machine_init(&t, URI);
+	dom = virDomainDefineXML(conn, XML("other", "<uuid>5c1f8a2e-6b1d-4f0e-9d65-0e6f6a9f7c11</uuid>",
+		"<devices><hostdev mode='subsystem' type='pci' managed='no'>" SOURCE("0x19", "0x0") "</hostdev>"
+		"<hostdev mode='subsystem' type='usb'><source><address bus='1' device='2'/></source></hostdev>"
+		"<interface type='hostdev'><mac address='52:54:00:6d:90:02'/><source><address type='pci' domain='0x0000' bus='0x1a' slot='0x00'"
+		" function='0x1'/></source></interface></devices>"));
+	assert_non_null(dom);
+	assert_int_equal(t.act.ops->domain_start(t.act.self, "mine", XML("mine", MARK, ""), &err), 0);
+	assert_int_equal(t.act.ops->domains(t.act.self, &all, &n, &arena, &err), 0);
+	g = guest_of(all, n, "other");
+	assert_non_null(g);
+	assert_string_equal(g->uuid, uuid);
+	assert_int_equal(g->state, ACT_DOMAIN_SHUTOFF);
+	assert_true(g->known && !g->ours && g->n == 2);
+	assert_true(bdf_in(g->device, g->n, (struct bdf){ .bus = 0x19 }) && bdf_in(g->device, g->n, (struct bdf){ .bus = 0x1a, .devfn = 1 }));
+	g = guest_of(all, n, "mine");
+	assert_true(g && g->known && g->ours && g->n == 0 && g->state == ACT_DOMAIN_RUNNING);
+	g = guest_of(all, n, "test");
+	assert_true(g && g->known && !g->ours && g->n == 0 && g->state == ACT_DOMAIN_RUNNING);
+
+	assert_int_equal(virDomainRename(dom, "renamed", 0), 0); /* behind our back: its uuid stays */
+	assert_int_equal(t.act.ops->domains(t.act.self, &all, &n, &arena, &err), 0);
+	assert_null(guest_of(all, n, "other"));
+	assert_string_equal(guest_of(all, n, "renamed")->uuid, uuid);
+	assert_int_equal(virDomainUndefine(dom), 0);
+	assert_int_equal(t.act.ops->domain_stop(t.act.self, "mine", &err), 0);
+	(void)virDomainFree(dom);
+	(void)virConnectClose(conn);
+	arena_done(&arena);
+	machine_done(&t);
+}
+
+static void test_domains_unknown(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct arena arena = { 0 };
+	struct act_guest *all;
+	struct machine t;
+	size_t n = 0;
+
+	(void)state;
+	machine_init(&t, "qemu+unix:///system?socket=/nonexistent/libvirt-sock");
+	assert_fails(t.act.ops->domains(t.act.self, &all, &n, &arena, &err), -EREMOTEIO, &err, "systemctl start libvirtd");
+	arena_done(&arena);
+	machine_done(&t);
 }
 
 int main(void)
@@ -334,6 +414,8 @@ int main(void)
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_watch),
 		cmocka_unit_test(test_watch_without_libvirt),
+		cmocka_unit_test(test_domains),
+		cmocka_unit_test(test_domains_unknown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

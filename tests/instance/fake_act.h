@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "act/act.h"
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/sbuf.h"
 #include "plan/vf.h"
@@ -65,7 +66,9 @@ struct fake_port {
 };
 
 struct fake_domain {
-	char            name[48];
+	char            name[48], uuid[ACT_UUID_MAX];
+	bool            foreign; /* without velad's mark */
+	bool            opaque;  /* its XML cannot be read */
 	enum act_domain state;
 	char            xml[512];
 };
@@ -85,6 +88,8 @@ struct fake {
 	uint32_t           vf_lacks, vf_refuses, vf_ignores; /* settings of VFs: the driver has none, says no, does nothing */
 	bool               no_interface; /* PFs have none, so that nothing can be set of VFs */
 	bool               deaf;
+	bool               no_libvirt; /* domains cannot be listed */
+	unsigned           lists;      /* how often they were */
 	unsigned           reboots;
 	bool               lose_after_read; /* the next port whose ACS control is read loses Direct Translated P2P then */
 	enum fake_fault    fault;
@@ -722,6 +727,53 @@ static inline int fake_domain(void *self, enum act_domain *ret, const char *name
 	return fake_leave(f, r);
 }
 
+/* The functions in the XML of the tests, which is a list of BDFs. */
+static inline void fake_functions(struct act_guest *g, const char *xml, struct arena *arena)
+{
+	char copy[512], *save = NULL;
+	struct bdf *device = arena_array(arena, FAKE_FNS, sizeof(*device));
+
+	assert(device);
+	g->device = device;
+	(void)snprintf(copy, sizeof(copy), "%s", xml);
+	for (char *t = strtok_r(copy, " ", &save); t; t = strtok_r(NULL, " ", &save))
+		g->n += bdf_parse(&device[g->n], t);
+}
+
+/* No fault of fake_arm() happens in it, nor is it counted: a manager may list domains at any time. fake_break() and fake_hang() work. */
+static inline int fake_domains(void *self, struct act_guest **ret, size_t *n, struct arena *arena, struct error *err)
+{
+	struct fake *f = self;
+	struct act_guest *all = arena_array(arena, FAKE_DOMAINS, sizeof(*all));
+
+	assert(all);
+	(void)pthread_mutex_lock(&f->lock);
+	if (strcmp(f->hang, "domains") == 0) {
+		f->hang[0] = '\0';
+		f->hangs++;
+		while (f->hangs)
+			(void)pthread_cond_wait(&f->cond, &f->lock);
+	}
+	f->lists++;
+	*n = 0;
+	for (size_t i = 0; i < FAKE_DOMAINS; i++) {
+		struct fake_domain *d = &f->domain[i];
+		struct act_guest *g = &all[*n];
+
+		if (!d->name[0])
+			continue;
+		*g = (struct act_guest){ .name = arena_strdup(arena, d->name), .state = d->state, .ours = !d->foreign, .known = !d->opaque };
+		(void)snprintf(g->uuid, sizeof(g->uuid), "%s", d->uuid);
+		if (g->known)
+			fake_functions(g, d->xml, arena);
+		++*n;
+	}
+	*ret = all;
+	if (f->no_libvirt || strcmp(f->broken, "domains") == 0)
+		return fake_leave(f, error_set(err, -EREMOTEIO, "cannot reach libvirt"));
+	return fake_leave(f, 0);
+}
+
 /* The XML of the tests is a list of BDFs. Each must be there, and with vfio-pci. */
 static inline int fake_check_xml(struct fake *f, const char *xml, struct error *err)
 {
@@ -763,6 +815,8 @@ static inline int fake_domain_start(void *self, const char *name, const char *xm
 	assert(d && (!there || there->state != ACT_DOMAIN_RUNNING)); /* who starts one looks first */
 	if (r == 0) {
 		(void)snprintf(d->name, sizeof(d->name), "%s", name);
+		if (!there)
+			(void)snprintf(d->uuid, sizeof(d->uuid), "uuid-of-%.20s", name);
 		(void)snprintf(d->xml, sizeof(d->xml), "%s", xml);
 		d->state = ACT_DOMAIN_SHUTOFF;
 		r = fake_point(f, FAKE_HALF, err);
@@ -836,6 +890,7 @@ static inline struct act fake_act(struct fake *f)
 		.scrub = fake_scrub,
 		.partition = fake_partition,
 		.domain = fake_domain,
+		.domains = fake_domains,
 		.domain_start = fake_domain_start,
 		.domain_order = fake_domain_order,
 		.domain_stop = fake_domain_stop,
