@@ -87,12 +87,19 @@ $(HOSTSIM): $(filter-out tests/hostsim/test_%,$(wildcard tests/hostsim/*.c)) $(c
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter-out %.h,$^) $$(pkg-config --cflags --libs fuse3 json-c)
 $(HOSTSIM): $(wildcard tests/hostsim/*.h)
 
+# what tests/crash loads into velad and velad-helper
+PRELOAD   := $(B)/tests/crash/preload.so
+$(PRELOAD): tests/crash/preload.c
+	@mkdir -p $(@D)
+	$(if $(Q),@echo '  TEST  $<')
+	$(Q)$(CC) $(CPPFLAGS) -std=gnu17 $(WARN) $(CFLAGS) $(PKG_CFLAGS) -shared -fPIC -o $@ $<
+
 .PHONY: check build-tests check-unit check-lab golden demo arrows lint bench deps install clean fuzz chaos
 check: deps # then build: the compiler may have come with it just now
 	$(Q)$(MAKE) --no-print-directory all build-tests
 	$(Q)tests/check unit fuzz lab
 
-build-tests: $(TESTS) $(HOSTSIM)
+build-tests: $(TESTS) $(HOSTSIM) $(PRELOAD)
 
 check-unit: all build-tests
 	$(Q)tests/check --build $(B) unit
@@ -116,11 +123,16 @@ lint:
 bench: all
 	$(Q)tests/bench/run
 
-# For a night: CHAOS random histories, and memory that fails at every single allocation.
+# For a night: CHAOS random histories, memory that fails at every single allocation, and each kill and failure of tests/crash.
 CHAOS ?= 100000
-chaos: $(B)/tests/instance/test_history $(B)/tests/instance/test_cut
+chaos: all build-tests
 	$(Q)HISTORY_SEEDS=$(CHAOS) $(B)/tests/instance/test_history
 	$(Q)MEMORY_STEP=1 $(B)/tests/instance/test_cut memory_fails
+	$(Q)tests/crash/run kill --build $(B)
+	$(Q)tests/crash/run kill --build $(B) --helper
+	$(Q)tests/crash/run kill --build $(B) --helper --helper-dies
+	$(Q)tests/crash/run fail --build $(B)
+	$(Q)tests/crash/run fail --build $(B) --helper
 
 fuzz:
 	$(Q)tests/fuzz/run

@@ -29,7 +29,7 @@ static int errno_named(const char *name)
 	return 0;
 }
 
-/* "EIO", "hang 5" (seconds), "delay 20" (ms), "ff", "missing 1" */
+/* "EIO", "hang 5" (seconds), "delay 20" (ms), "ignore", "ff", "missing 1" */
 static bool parse_spoil(struct spoil *ret, const char *action)
 {
 	size_t word = strcspn(action, " ");
@@ -40,8 +40,9 @@ static bool parse_spoil(struct spoil *ret, const char *action)
 		return false;
 	if (!number) {
 		ret->mute = strcmp(action, "ff") == 0;
-		ret->error = ret->mute ? 0 : errno_named(action);
-		return ret->mute || ret->error;
+		ret->ignored = strcmp(action, "ignore") == 0;
+		ret->error = ret->mute || ret->ignored ? 0 : errno_named(action);
+		return ret->mute || ret->ignored || ret->error;
 	}
 	if (strncmp(action, "hang ", 5) == 0)
 		ret->hang = (unsigned)v * 1000;

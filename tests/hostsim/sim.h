@@ -50,6 +50,7 @@ struct node {
 struct spoil {
 	int      error;         /* negative errno, else 0 */
 	unsigned delay, hang;   /* ms before, and after the effect */
+	bool     ignored;       /* a write that succeeds, and does nothing */
 	bool     mute;          /* a reset that the device does not come back from */
 	bool     missing;       /* a VF that does not appear, */
 	unsigned vf;            /* this one */
