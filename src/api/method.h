@@ -46,6 +46,7 @@ struct api_route {
 	api_handler handle;
 	const char *query[API_QUERY_MAX]; /* names of the query parameters it takes */
 	bool        keyed; /* it takes an Idempotency-Key; others that change something refuse one */
+	bool        matched; /* likewise If-Match */
 };
 
 struct api_keys { /* what the server does with Idempotency-Keys */

@@ -204,11 +204,22 @@ static int begin_key(struct api_server *s, const struct api_route *route, const 
 	return error_set(err, -EINVAL, "%s begins no operation, and takes no Idempotency-Key; leave it out", route->path);
 }
 
+/* Nor must one believe that what it looked at is what it changes. */
+static int check_match(const struct api_route *route, const struct api_request *req, struct error *err)
+{
+	if (!req->if_match || route->matched || strcmp(route->method, MHD_HTTP_METHOD_GET) == 0)
+		return 0;
+	return error_set(err, -EINVAL, "%s %s changes nothing that has a generation, and takes no If-Match; leave it out", route->method, route->path);
+}
+
 /* A handler that fails without a sentence is a bug; the client still gets a problem, not "null". */
 static int call_handler(struct api_server *s, const struct api_route *route, const struct api_request *req,
 			struct api_response *res, struct error *err)
 {
-	int r = req->key ? begin_key(s, route, req, res, err) : 0;
+	int r = check_match(route, req, err);
+
+	if (r == 0 && req->key)
+		r = begin_key(s, route, req, res, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;

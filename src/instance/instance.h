@@ -105,6 +105,10 @@ int inst_key_find(struct inst_manager *m, uint64_t *ret_op, const struct inst_ke
 /* What the caller's thread begins next is committed with this key; NULL: without. */
 void inst_key_use(struct inst_manager *m, const struct inst_key *key);
 
+/* What the caller's thread begins next is begun only if the instance is of this generation still, else -EREMCHG. name NULL: of
+ * any, which it is again after that. name is borrowed. */
+void inst_expect(struct inst_manager *m, const char *name, uint64_t generation);
+
 /* The four calls below commit to the store and return; the work happens on a worker.
  * -EEXIST: the name is taken. -EBUSY: a device is taken meanwhile, or an operation runs on the instance.
  * -ENOENT: no such instance. */
@@ -164,8 +168,8 @@ int inst_generation_next(struct inst_manager *m, uint64_t *ret, struct error *er
 
 /* JSON of docs/openapi.json; -ENOENT with a sentence if there is none. The caller puts it. */
 int inst_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err);
-/* The same as text, which lives until the next call. For the thread of the API only. */
-int inst_text(struct inst_manager *m, const char **ret, const char *name, struct error *err);
+/* The same as text, which lives until the next call, and its generation. For the thread of the API only. */
+int inst_text(struct inst_manager *m, const char **ret, uint64_t *generation, const char *name, struct error *err);
 int inst_list_text(struct inst_manager *m, const char **ret, struct error *err);
 /* {"name", "xml"}: NCCL's topology file for the guest. -ENOENT: there is none without GPUs, or no such instance. */
 int inst_nccl_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err);

@@ -124,7 +124,9 @@ static void add_seen(struct inst_manager *m, struct json_out *o, json_object *bu
 
 static int add_plan(struct inst_manager *m, struct json_out *o, const struct rows_instance *in, struct error *err)
 {
-	static const char *const keys[] = { "bundle", "generation", "notes" };
+	static const struct {
+		const char *key, *of; /* of the plan */
+	} keys[] = { { "bundle", "bundle" }, { "topology_generation", "generation" }, { "notes", "notes" } };
 	auto_(json_object_put) json_object *request = NULL, *plan = NULL;
 	int r;
 
@@ -142,10 +144,10 @@ static int add_plan(struct inst_manager *m, struct json_out *o, const struct row
 		json_object *v = NULL;
 
 		/* those of older velads have no notes */
-		if (!json_object_object_get_ex(plan, keys[i], &v) && strcmp(keys[i], "notes") == 0)
-			json_add(o, keys[i], json_object_new_array());
+		if (!json_object_object_get_ex(plan, keys[i].of, &v) && strcmp(keys[i].of, "notes") == 0)
+			json_add(o, keys[i].key, json_object_new_array());
 		else
-			json_add(o, keys[i], json_object_get(v));
+			json_add(o, keys[i].key, json_object_get(v));
 	}
 	return 0;
 }
@@ -174,6 +176,7 @@ static int fill_instance(struct inst_manager *m, struct json_out *o, const struc
 	json_add_string(o, "state", inst_state_text(in->state));
 	json_add_string(o, "error", in->error);
 	json_add_time(o, "created", in->created);
+	json_add_uint(o, "generation", in->generation);
 	add_scrub(m, o);
 	r = add_plan(m, o, in, err);
 	json_add_uint(o, "operation", in->operation);

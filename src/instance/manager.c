@@ -122,13 +122,37 @@ int manager_check_queue(struct store_tx *tx, struct error *err)
 	return r;
 }
 
+void inst_expect(struct inst_manager *m, const char *name, uint64_t generation)
+{
+	m->expect.name = name;
+	m->expect.generation = generation;
+}
+
+/* In the transaction that begins something: nothing comes between. Whether there is one is for the caller's function. */
+static int check_expected(struct store_tx *tx, const char *name, uint64_t generation, struct error *err)
+{
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	int r = store_query(tx, &q, "SELECT generation FROM instance WHERE name = ?", ARGS(ARG_TEXT(name)), err);
+
+	if (r == 0)
+		r = store_next(q, err);
+	if (r > 0 && (uint64_t)store_int(q, 0) != generation)
+		return error_set(err, -EREMCHG, "instance %s has changed: its generation is %lld, not %llu; get it again, look, and go on from "
+				 "there", name, (long long)store_int(q, 0), (unsigned long long)generation);
+	return r < 0 ? r : 0;
+}
+
 int manager_begin(struct inst_manager *m, uint64_t *ret_op, manager_begin_fn *fn, const void *arg, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
 	struct arena arena = { 0 };
 	uint64_t op = 0;
+	const char *expected = m->expect.name;
 	int r = store_begin(&tx, m->store, err);
 
+	m->expect.name = NULL;
+	if (r == 0 && expected)
+		r = check_expected(tx, expected, m->expect.generation, err);
 	if (r == 0)
 		r = fn(tx, &op, arg, &arena, err);
 	if (r == 0 && m->key)

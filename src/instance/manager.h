@@ -29,6 +29,10 @@ struct inst_manager {
 	struct targets  targets;
 	struct texts    texts;
 	const struct inst_key *key; /* of the request that is handled, borrowed; for the thread of the API only */
+	struct {
+		const char *name; /* NULL: of any; borrowed; likewise */
+		uint64_t    generation;
+	} expect;
 	uint64_t        inherited; /* operations up to this id are of an earlier daemon */
 	atomic_uint     domain_news; /* events, and ends of operations: what was seen of a domain before one may be old */
 	struct keep     keep;

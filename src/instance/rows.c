@@ -64,6 +64,7 @@ static int read_instance(struct rows_instance *ret, struct sqlite3_stmt *q, stru
 		.request = arena_strdup(arena, store_text(q, 5)),
 		.plan = arena_strdup(arena, store_text(q, 6)),
 		.operation = (uint64_t)store_int(q, 7),
+		.generation = (uint64_t)store_int(q, 8),
 	};
 	if (!ret->name || !ret->uuid || (error && !ret->error) || !ret->request || !ret->plan)
 		return no_memory(err);
@@ -77,7 +78,7 @@ int rows_instance_find(struct store_tx *tx, struct rows_instance **ret, const ch
 	struct rows_instance *in;
 	int r;
 
-	r = store_query(tx, &q, "SELECT name, uuid, state, error, created, request, plan, operation"
+	r = store_query(tx, &q, "SELECT name, uuid, state, error, created, request, plan, operation, generation"
 				" FROM instance WHERE name = ?",
 			ARGS(ARG_TEXT(name)), err);
 	if (r == 0)

@@ -28,6 +28,7 @@ struct rows_instance {
 	int64_t         created; /* seconds since 1970 */
 	const char     *request, *plan; /* JSON */
 	uint64_t        operation; /* the last one */
+	uint64_t        generation; /* of what a client sees of it; the store's */
 };
 
 struct rows_step {

@@ -94,7 +94,21 @@ static const char schema_7[] =
 	"ALTER TABLE operation ADD COLUMN took INTEGER NOT NULL DEFAULT 0;"
 	"PRAGMA user_version = 7;";
 
-static const char *const schemas[] = { schema_1, schema_2, schema_3, schema_4, schema_5, schema_6, schema_7 }; /* [n] makes version n + 1 of version n */
+/* 8: generation of an instance: another one with each change of what a client sees of it. It is counted over all, so that one that
+ * was made anew under its name has none that it had. */
+static const char schema_8[] =
+	"ALTER TABLE meta ADD COLUMN change INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE instance ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;"
+#define NEXT_OF(what) "BEGIN UPDATE meta SET change = change + 1;" \
+		      " UPDATE instance SET generation = (SELECT change FROM meta) WHERE name = " what "; END;"
+	"CREATE TRIGGER instance_made AFTER INSERT ON instance " NEXT_OF("NEW.name")
+	"CREATE TRIGGER instance_changed AFTER UPDATE OF state, error, operation, request ON instance " NEXT_OF("NEW.name")
+	"CREATE TRIGGER finding_made AFTER INSERT ON finding " NEXT_OF("NEW.instance")
+	"CREATE TRIGGER finding_changed AFTER UPDATE ON finding " NEXT_OF("NEW.instance")
+#undef NEXT_OF
+	"PRAGMA user_version = 8;";
+
+static const char *const schemas[] = { schema_1, schema_2, schema_3, schema_4, schema_5, schema_6, schema_7, schema_8 }; /* [n] makes version n + 1 of version n */
 
 #define SCHEMA_VERSION ((int)ARRAY_SIZE(schemas))
 

@@ -63,6 +63,7 @@ static int make(struct inst_manager *m, struct text *e, uint64_t commits, uint64
 		return r;
 	text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
 	copy = text ? strdup(text) : NULL;
+	e->generation = json_object_get_uint64(json_object_object_get(o, "generation"));
 	json_object_put(o);
 	if (e == &m->texts.list)
 		(void)malloc_trim(0); /* it was some MB of small objects, between which others stay */
@@ -95,7 +96,7 @@ int inst_list_text(struct inst_manager *m, const char **ret, struct error *err)
 	return 0;
 }
 
-int inst_text(struct inst_manager *m, const char **ret, const char *name, struct error *err)
+int inst_text(struct inst_manager *m, const char **ret, uint64_t *generation, const char *name, struct error *err)
 {
 	uint64_t commits = store_commits(m->store), looks = m->keep.looks;
 	struct text *e;
@@ -119,5 +120,6 @@ int inst_text(struct inst_manager *m, const char **ret, const char *name, struct
 		return r;
 	}
 	*ret = e->text;
+	*generation = e->generation;
 	return 0;
 }

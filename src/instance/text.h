@@ -15,6 +15,7 @@ struct text {
 	char     name[PLAN_NAME_MAX + 1];
 	char    *text; /* owned */
 	size_t   len;
+	uint64_t generation; /* of the instance */
 	uint64_t commits, looks; /* of the store and of keep, when it was made */
 };
 

@@ -21,7 +21,10 @@ static int order(struct manager *m, const struct api_request *req, struct api_re
 		 struct error *err)
 {
 	uint64_t op = 0;
-	int r = inst_order(m->instances, &op, req->param, what, grace, err);
+	int r = methods_expect(m, req, err);
+
+	if (r == 0)
+		r = inst_order(m->instances, &op, req->param, what, grace, err);
 
 	return r < 0 ? r : methods_operation(m, res, op, err);
 }

@@ -39,9 +39,14 @@ static int answer(struct api_response *res, json_object *o, struct error *err)
 	return o ? 0 : error_set(err, -ENOMEM, "no memory for the answer");
 }
 
+static void generation_tag(struct api_response *res, uint64_t generation)
+{
+	(void)snprintf(res->etag, sizeof(res->etag), "%llu", (unsigned long long)generation);
+}
+
 void methods_tag(struct manager *m, struct api_response *res)
 {
-	(void)snprintf(res->etag, sizeof(res->etag), "%llu", (unsigned long long)topo_generation(current_topo(m->now)));
+	generation_tag(res, topo_generation(current_topo(m->now)));
 }
 
 int methods_match(struct manager *m, const struct api_request *req, struct error *err)
@@ -50,6 +55,20 @@ int methods_match(struct manager *m, const struct api_request *req, struct error
 
 	methods_tag(m, &now);
 	return api_if_match(req, now.etag, "the generation of the topology", err);
+}
+
+int methods_expect(struct manager *m, const struct api_request *req, struct error *err)
+{
+	struct api_response now;
+	uint64_t generation = 0;
+	const char *text;
+	int r = req->if_match ? inst_text(m->instances, &text, &generation, req->param, err) : 0;
+
+	generation_tag(&now, generation);
+	if (r == 0)
+		r = api_if_match(req, now.etag, "the generation of this instance", err);
+	inst_expect(m->instances, r == 0 && req->if_match ? req->param : NULL, generation);
+	return r;
 }
 
 static int get_openapi(void *self, const struct api_request *req, struct api_response *res, struct error *err)
@@ -296,8 +315,11 @@ static int get_instances(void *self, const struct api_request *req, struct api_r
 static int get_instance(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	struct manager *m = self;
+	uint64_t generation = 0;
+	int r = inst_text(m->instances, &res->text, &generation, req->param, err);
 
-	return inst_text(m->instances, &res->text, req->param, err);
+	generation_tag(res, generation);
+	return r;
 }
 
 static int get_nccl(void *self, const struct api_request *req, struct api_response *res, struct error *err)
@@ -318,8 +340,10 @@ static int delete_instance(void *self, const struct api_request *req, struct api
 {
 	struct manager *m = self;
 	uint64_t op;
-	int r = inst_delete(m->instances, &op, req->param, err);
+	int r = methods_expect(m, req, err);
 
+	if (r == 0)
+		r = inst_delete(m->instances, &op, req->param, err);
 	return r < 0 ? r : methods_operation(m, res, op, err);
 }
 
@@ -332,26 +356,26 @@ const struct api_route velad_routes[] = {
 	{ "GET", "/v1/routes", get_routes },
 	{ "GET", "/v1/routes/{functions}", get_route },
 	{ "GET", "/v1/acs", acs_get },
-	{ "POST", "/v1/acs/apply", acs_post_apply, .keyed = true },
+	{ "POST", "/v1/acs/apply", acs_post_apply, .keyed = true, .matched = true },
 	{ "POST", "/v1/acs/restore", acs_post_restore, .keyed = true },
 	{ "GET", "/v1/checks", get_checks },
 	{ "GET", "/v1/acs/exclusive", acs_get_exclusive },
 	{ "GET", "/v1/changes/{since}", get_changes },
 	{ "GET", "/v1/capacity", plans_capacity },
-	{ "POST", "/v1/plans", plans_post },
+	{ "POST", "/v1/plans", plans_post, .matched = true },
 	{ "GET", "/v1/plans", plans_list },
 	{ "GET", "/v1/plans/{id}", plans_get },
 	{ "DELETE", "/v1/plans/{id}", plans_delete },
-	{ "POST", "/v1/instances", post_instances, .keyed = true },
+	{ "POST", "/v1/instances", post_instances, .keyed = true, .matched = true },
 	{ "GET", "/v1/instances", get_instances },
 	{ "GET", "/v1/instances/{name}", get_instance },
 	{ "GET", "/v1/instances/{name}/nccl-topology", get_nccl },
 	{ "GET", "/v1/instances/{name}/rank-map", get_rank },
-	{ "POST", "/v1/instances/{name}/start", life_start, .keyed = true },
-	{ "POST", "/v1/instances/{name}/stop", life_stop, .keyed = true },
-	{ "POST", "/v1/instances/{name}/reboot", life_reboot, .keyed = true },
-	{ "POST", "/v1/instances/{name}/reset", life_reset, .keyed = true },
-	{ "DELETE", "/v1/instances/{name}", delete_instance, .keyed = true },
+	{ "POST", "/v1/instances/{name}/start", life_start, .keyed = true, .matched = true },
+	{ "POST", "/v1/instances/{name}/stop", life_stop, .keyed = true, .matched = true },
+	{ "POST", "/v1/instances/{name}/reboot", life_reboot, .keyed = true, .matched = true },
+	{ "POST", "/v1/instances/{name}/reset", life_reset, .keyed = true, .matched = true },
+	{ "DELETE", "/v1/instances/{name}", delete_instance, .keyed = true, .matched = true },
 	{ "GET", "/v1/operations", operations_list, .query = { "instance", "state", "before", "limit" } },
 	{ "GET", "/v1/operations/{id}", operations_get, .query = { "wait" } },
 	{ "POST", "/v1/operations/{id}/cancel", operations_cancel },

@@ -214,7 +214,7 @@ static void check_parameters(const struct api_route *r, json_object *method)
 {
 	json_object *list = json_object_object_get(method, "parameters");
 	size_t documented = 0, queries = 0;
-	bool key = false;
+	bool key = false, match = false;
 
 	while (queries < API_QUERY_MAX && r->query[queries])
 		queries++;
@@ -226,8 +226,9 @@ static void check_parameters(const struct api_route *r, json_object *method)
 		for (size_t q = 0; strcmp(in, "query") == 0 && q < queries; q++)
 			documented += strcmp(r->query[q], name) == 0;
 		key = key || strcmp(name, "Idempotency-Key") == 0;
+		match = match || strcmp(name, "If-Match") == 0;
 	}
-	if (documented != queries || key != r->keyed)
+	if (documented != queries || key != r->keyed || match != r->matched)
 		fail_msg("docs/openapi.json has other parameters than %s %s", r->method, r->path);
 }
 

@@ -145,7 +145,7 @@ static const struct api_route routes[] = {
 	{ "GET", "/v1/wait/{name}", wait_for, .query = { "wait" } },
 	{ "POST", "/v1/tell", tell },
 	{ "GET", "/v1/big", big },
-	{ "POST", "/v1/keyed", keyed, .keyed = true },
+	{ "POST", "/v1/keyed", keyed, .keyed = true, .matched = true },
 	{ "GET", "/v1/echo/{name}", echo },
 	{ "POST", "/v1/echo/{name}", echo },
 	{ "POST", "/v1/refuse", refuse },
@@ -432,6 +432,10 @@ static void keys_are_heeded(void **state)
 	assert_int_equal(status_of(fd, 5000), 422);
 	ask(fd, "POST /v1/echo/a HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Length: 0\r\n\r\n");
 	assert_int_equal(status_of(fd, 5000), 400); /* it would not be heeded */
+	ask(fd, "POST /v1/echo/a HTTP/1.1\r\nHost: x\r\nIf-Match: \"1\"\r\nContent-Length: 0\r\n\r\n");
+	assert_int_equal(status_of(fd, 5000), 400); /* nor would this */
+	ask(fd, "POST /v1/keyed HTTP/1.1\r\nHost: x\r\nIf-Match: \"1\"\r\nContent-Length: 0\r\n\r\n");
+	assert_int_equal(status_of(fd, 5000), 202);
 	ask(fd, "GET /v1/echo/a HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\n\r\n");
 	assert_int_equal(status_of(fd, 5000), 200);
 	(void)close(fd);

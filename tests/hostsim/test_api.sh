@@ -66,4 +66,15 @@ is "a plan says its generation" "200 ETag=$etag" "$(http POST /v1/plans "${reque
 is "which is the document's" "True" "$(body "'\"%d\"' % d['generation'] == '''$etag'''")"
 is "made of another generation" "412 changed" "$(http POST /v1/plans "$request" 'If-Match:"1000"') $(body 'd["code"]')"
 is "nothing is begun then" "412 404" "$(http POST /v1/instances "${request/one/three}" 'If-Match:"1000"') $(http GET /v1/instances/three)"
+
+# ---- generations of an instance
+tag=$(http GET /v1/instances/two)
+tag=${tag#*ETag=}
+is "an instance says its generation" "True" "$(body "'\"%d\"' % d['generation'] == '''$tag'''")"
+is "not that generation: nothing begins" "412 412 412 412 412" "$(for what in start stop reboot reset; do http POST /v1/instances/two/$what '' 'If-Match:"0"'; done | tr '\n' ' ')$(http DELETE /v1/instances/two '' 'If-Match:"0"')"
+is "nor without an instance" "404" "$(http DELETE /v1/instances/nine '' "If-Match:$tag")"
+is "nor was it touched" "200 ETag=$tag" "$(http GET /v1/instances/two)"
+is "that generation" "202 Location=/v1/operations/4" "$(http DELETE /v1/instances/two '' "If-Match:$tag")"
+is "by now it is another one, or gone" "412 404" "$(http DELETE /v1/instances/two '' "If-Match:$tag" | sed s/404/412/) $(http GET '/v1/operations/4?wait=20' >/dev/null; http GET /v1/instances/two)"
+is "If-Match where nothing has a generation" "400" "$(http POST /v1/operations/4/cancel '' 'If-Match:"1"')"
 summary

@@ -39,6 +39,49 @@ static void expect_deleted(struct lived *l)
 	fx_expect_clean(&l->fx);
 }
 
+static uint64_t generation_of(struct lived *l)
+{
+	struct error err = ERROR_INIT;
+	const char *text = NULL;
+	uint64_t generation = 0;
+
+	assert_int_equal(inst_text(l->fx.m, &text, &generation, "a", &err), 0);
+	return generation;
+}
+
+/* What a client saw of an instance is what it changes: nothing begins if it changed meanwhile, even by being made anew. */
+static void generations(void **state)
+{
+	struct error err = ERROR_INIT;
+	uint64_t first, stopped, op = 0;
+	struct lived l;
+
+	(void)state;
+	lived_new(&l);
+	first = generation_of(&l);
+	assert_true(first > 0);
+	inst_expect(l.fx.m, "a", first);
+	assert_int_equal(inst_order(l.fx.m, &op, "a", INST_STOP, 0, &err), 0);
+	assert_true(fx_wait(&l.fx, op));
+	stopped = generation_of(&l);
+	assert_true(stopped > first);
+	inst_expect(l.fx.m, "a", first);
+	assert_int_equal(inst_delete(l.fx.m, &op, "a", &err), -EREMCHG);
+	assert_non_null(strstr(err.text, "get it again"));
+	fx_expect_state(&l.fx, "a", "stopped");
+	assert_int_equal(generation_of(&l), stopped);
+	expect_deleted(&l); /* what was expected is forgotten */
+	fx_create_done(&l.fx, &fx_a);
+	assert_true(generation_of(&l) > stopped);
+	inst_expect(l.fx.m, "a", stopped);
+	err = ERROR_INIT;
+	assert_int_equal(inst_order(l.fx.m, &op, "a", INST_REBOOT, 0, &err), -EREMCHG);
+	inst_expect(l.fx.m, "nobody", stopped);
+	err = ERROR_INIT;
+	assert_int_equal(inst_delete(l.fx.m, &op, "nobody", &err), -ENOENT);
+	lived_done(&l);
+}
+
 static void stop_and_start(void **state)
 {
 	struct lived l;
@@ -321,7 +364,7 @@ static void kills(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(stop_and_start), cmocka_unit_test(wrong_states), cmocka_unit_test(after_a_reboot),
+		cmocka_unit_test(generations),	  cmocka_unit_test(stop_and_start), cmocka_unit_test(wrong_states), cmocka_unit_test(after_a_reboot),
 		cmocka_unit_test(another_card),	  cmocka_unit_test(crashes),	  cmocka_unit_test(start_fails),
 		cmocka_unit_test(stop_fails),	  cmocka_unit_test(kills),
 	};

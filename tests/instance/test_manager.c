@@ -472,14 +472,14 @@ static void instance_json(void **state)
 	assert_string_equal(fx_string(o, "uuid"), "uuid-of-a");
 	assert_string_equal(fx_string(o, "state"), "running");
 	assert_null(fx_string(o, "error"));
-	assert_int_equal(json_object_get_int(member(o, "generation")), 3);
+	assert_int_equal(json_object_get_int(member(o, "topology_generation")), 3);
 	assert_int_equal(json_object_get_int(member(o, "operation")), 2);
 	assert_string_equal(fx_string(member(o, "request"), "name"), "a");
 	assert_int_equal(json_object_array_length(member(member(o, "bundle"), "vfs")), 2);
 	assert_int_equal(json_object_array_length(member(o, "steps")), 23);
 	assert_int_equal(json_object_array_length(member(o, "notes")), 0);
 	assert_int_equal(json_object_array_length(member(o, "findings")), 0);
-	assert_int_equal(json_object_object_length(o), 13);
+	assert_int_equal(json_object_object_length(o), 14);
 	json_object_put(o);
 	assert_int_equal(inst_list_json(fx.m, &o, &err), 0);
 	list = member(o, "instances");

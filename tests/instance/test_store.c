@@ -99,7 +99,7 @@ static void commits_stay(void **state)
 	assert_int_equal(number(s, "SELECT count(*) FROM operation WHERE instance = 'a'"), 1);
 	assert_int_equal(number(s, "PRAGMA foreign_keys"), 1);
 	assert_int_equal(number(s, "PRAGMA synchronous"), 2);
-	assert_int_equal(number(s, "PRAGMA user_version"), 7);
+	assert_int_equal(number(s, "PRAGMA user_version"), 8);
 	(void)store_close(s);
 	fx_done(&fx);
 }
@@ -120,13 +120,14 @@ static void older_version(void **state)
 	assert_int_equal(op_add(tx, &id, OP_CREATE, "a", 5, &err), 0);
 	commit(tx);
 	(void)store_close(s);
-	by_hand(&fx, "DROP TABLE finding; DROP TABLE quarantine; DROP TABLE wear; DROP TABLE request_key; DROP TABLE image; DROP TABLE crash;"
+	by_hand(&fx, "DROP TRIGGER instance_made; DROP TRIGGER instance_changed; DROP TABLE finding; DROP TABLE quarantine; DROP TABLE wear; DROP TABLE request_key; DROP TABLE image; DROP TABLE crash;"
 		     " ALTER TABLE operation DROP COLUMN grace; ALTER TABLE operation DROP COLUMN began;"
-		     " ALTER TABLE operation DROP COLUMN took; PRAGMA user_version = 1");
+		     " ALTER TABLE operation DROP COLUMN took; ALTER TABLE meta DROP COLUMN change;"
+		     " ALTER TABLE instance DROP COLUMN generation; PRAGMA user_version = 1");
 	s = open_store(&fx);
 	assert_int_equal(number(s, "SELECT count(*) FROM operation WHERE instance = 'a'"), 1);
 	assert_int_equal(number(s, "SELECT count(*) FROM finding"), 0);
-	assert_int_equal(number(s, "PRAGMA user_version"), 7);
+	assert_int_equal(number(s, "PRAGMA user_version"), 8);
 	(void)store_close(s);
 	fx_done(&fx);
 }
@@ -203,8 +204,8 @@ static void foreign_files(void **state)
 	(void)state;
 	fx_new(&fx);
 	(void)store_close(open_store(&fx));
-	by_hand(&fx, "PRAGMA user_version = 8");
-	refused(&fx, -EPROTONOSUPPORT, "version 8 and this velad knows only 7");
+	by_hand(&fx, "PRAGMA user_version = 9");
+	refused(&fx, -EPROTONOSUPPORT, "version 9 and this velad knows only 8");
 	assert_int_equal(unlink(fx.store), 0);
 	by_hand(&fx, "CREATE TABLE shopping(item)");
 	refused(&fx, -EBADMSG, "shopping");

@@ -12,7 +12,8 @@ static void expect(struct fx *fx, const char *name, const char *state)
 	struct error err = ERROR_INIT;
 	json_object *o = NULL;
 	const char *text = NULL;
-	int r = inst_text(fx->m, &text, name, &err);
+	uint64_t generation = 0;
+	int r = inst_text(fx->m, &text, &generation, name, &err);
 
 	if (!*state) {
 		assert_int_equal(r, -ENOENT);
@@ -23,6 +24,7 @@ static void expect(struct fx *fx, const char *name, const char *state)
 	assert_int_equal(inst_json(fx->m, &o, name, &err), 0);
 	assert_string_equal(text, json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 	assert_string_equal(fx_string(o, "state"), state);
+	assert_int_equal(json_object_get_uint64(json_object_object_get(o, "generation")), generation);
 	json_object_put(o);
 }
 
@@ -44,7 +46,7 @@ static void it_follows_what_changes(void **state)
 	struct error err = ERROR_INIT;
 	bool kept = false;
 	struct fx fx;
-	uint64_t op;
+	uint64_t op, generation;
 
 	(void)state;
 	fx_new(&fx);
@@ -65,8 +67,8 @@ static void it_follows_what_changes(void **state)
 	for (int i = 0; i < 1000 && !kept; i++) { /* as soon as nothing else is committed meanwhile */
 		uint64_t commits = store_commits(fx.m->store);
 
-		assert_int_equal(inst_text(fx.m, &first, "a", &err), 0);
-		assert_int_equal(inst_text(fx.m, &again, "a", &err), 0);
+		assert_int_equal(inst_text(fx.m, &first, &generation, "a", &err), 0);
+		assert_int_equal(inst_text(fx.m, &again, &generation, "a", &err), 0);
 		kept = commits == store_commits(fx.m->store);
 		assert_true(!kept || first == again);
 		fx_nap();

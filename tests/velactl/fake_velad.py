@@ -80,7 +80,7 @@ def operation(number, kind="create"):
 def instance(name):
     evil = "\x1b[31m" if name == "evil" else ""
     return {"name": name + evil, "uuid": "c0ffee00-0000-4000-8000-000000000001", "state": "running", "error": evil or None,
-            "created": "2026-11-29T10:00:00Z", "generation": 7, "operation": 1, "bundle": BUNDLE,
+            "created": "2026-11-29T10:00:00Z", "generation": 9, "topology_generation": 7, "operation": 1, "bundle": BUNDLE,
             "request": {"name": name, "gpus": 1, "vfs_per_gpu": 1, "vcpus": 2, "memory": 536870912,
                         "boot": {"kernel": "/boot/vmlinuz"}},
             "steps": steps(["done"] * 5)}
