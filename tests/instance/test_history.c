@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Random histories: daemons that live one after the other on one machine and one store, clients that create, start, stop and delete,
- * calls that fail, guests that end by themselves, devices that are pulled, switches that forget their settings; and each
- * daemon may be killed at a call or at a write, or lose its power. What must hold is checked at each daemon's start and
- * at the end of all.
+ * and send a request again with its Idempotency-Key; calls that fail, guests that end by themselves, devices that are pulled,
+ * plugged in, sick and well again, resets from outside; and each daemon may be killed at a call or at a write, or lose its
+ * power. What must hold is checked at each daemon's start and at the end of all.
  *
  * HISTORY_SEEDS=n runs that many (a hundred thousand in a night), HISTORY_FIRST=n begins there. A history that fails is
  * made as short as it can be and printed with its seed. */
@@ -11,8 +11,9 @@
 
 #define LIVES   4
 #define ACTIONS 8
+#define CLIENTS 3
 
-enum action_kind { CREATE, DELETE, WAIT, ORDER, FAIL, FAIL_ON, WORK_AGAIN, POWER_OFF, FORGET, PULL, PLUG, RELEASE, KINDS };
+enum action_kind { CREATE, DELETE, WAIT, ORDER, FAIL, FAIL_ON, WORK_AGAIN, POWER_OFF, FORGET, PULL, PLUG, RELEASE, RESET, SICK, WELL, KEYED, KINDS };
 enum life_end { CLEAN, CRASH_AT_CALL, KILLED_AT_WRITE, POWER_LOST, ENDS };
 
 struct action {
@@ -33,12 +34,19 @@ struct history {
 	struct life life[LIVES];
 };
 
+struct client { /* who gives each request a key, and asks until there is an answer */
+	unsigned keys; /* of its requests; the last is the one that it sends again */
+	uint64_t op;   /* that it was promised; 0 not yet */
+	bool     creates;
+};
+
 /* What a daemon's process leaves to the test. */
 struct shared {
 	struct cut cut;
 	char       wrong[256]; /* what did not hold; "" nothing */
-	uint64_t   accepted[ACTIONS];
+	uint64_t   accepted[2 * ACTIONS];
 	size_t     naccepted;
+	struct client client[CLIENTS];
 };
 
 struct scene {
@@ -61,16 +69,21 @@ static void history_make(struct history *h, uint32_t seed)
 {
 	uint32_t x = seed * 2654435761u | 1;
 
+	unsigned lives = 1 + draw(&x, LIVES);
+
 	*h = (struct history){ .seed = seed };
 	for (size_t l = 0; l < LIVES; l++) {
 		struct life *life = &h->life[l];
+		unsigned actions = 2 + draw(&x, ACTIONS - 1);
+
+		life->out = l >= lives;
 
 		life->end = (enum life_end)draw(&x, ENDS);
 		life->at = 1 + draw(&x, life->end == CRASH_AT_CALL ? 50 : 250);
 		for (size_t i = 0; i < ACTIONS; i++) {
 			unsigned kind = draw(&x, 2 * KINDS);
 
-			life->action[i] = (struct action){ (enum action_kind)(kind < KINDS ? kind : kind % 4), draw(&x, 60), false };
+			life->action[i] = (struct action){ (enum action_kind)(kind < KINDS ? kind : kind % 4), draw(&x, 60), i >= actions };
 		}
 	}
 }
@@ -78,7 +91,8 @@ static void history_make(struct history *h, uint32_t seed)
 static void history_print(const struct history *h)
 {
 	static const char *const kinds[] = { "create", "delete", "wait", "order", "fail at call", "fail from call", "work again",
-					     "guest powers off", "port forgets", "pull", "plug", "release" };
+					     "guest powers off", "port forgets", "pull", "plug", "release",
+					     "reset from outside", "sick", "well", "request with a key" };
 	static const char *const ends[] = { "stops", "dies at call", "killed at write", "power lost at write" };
 
 	print_error("history of seed %u:\n", h->seed);
@@ -111,13 +125,10 @@ static void wait_all(struct scene *s)
 	for (uint64_t id = 1;; id++) {
 		for (unsigned i = 0;; i++) {
 			struct error err = ERROR_INIT;
-			json_object *o = NULL;
 			bool ended;
 
-			if (inst_op_json(s->fx.m, &o, id, &err) < 0)
+			if (inst_op_ended(s->fx.m, &ended, id, &err) < 0)
 				return;
-			ended = fx_string(o, "finished") != NULL;
-			json_object_put(o);
 			if (ended)
 				break;
 			if (i > 100000) {
@@ -190,8 +201,17 @@ static void check_now(struct scene *s)
 
 static void accept(struct scene *s, int r, const uint64_t *op)
 {
-	if (r == 0 && s->shared->naccepted < ACTIONS)
+	if (r == 0 && s->shared->naccepted < ARRAY_SIZE(s->shared->accepted))
 		s->shared->accepted[s->shared->naccepted++] = *op;
+}
+
+/* Does a guest run with it? The test only asks. */
+static bool in_use(struct fake *m, struct bdf fn)
+{
+	bool is = fake_in_use(m, fn);
+
+	m->violations -= is;
+	return is;
 }
 
 /* What a guest has is not pulled: that is the kernel's fight. What is plugged in is new: it has the host's driver. */
@@ -201,13 +221,88 @@ static void plug(struct scene *s, bool in)
 	struct fake_fn *fn = &m->fn[2];
 
 	(void)pthread_mutex_lock(&m->lock);
-	if (fake_in_use(m, fn->bdf))
-		m->violations--; /* the test only asked */
+	if (in_use(m, fn->bdf))
+		(void)in;
 	else if (!in)
 		fn->there = false;
 	else if (!fn->there)
 		*fn = s->fresh->fn[2];
 	(void)pthread_mutex_unlock(&m->lock);
+}
+
+/* Somebody writes into "reset" of a GPU in sysfs, or libvirt does: its words are as at first, a guest's ATS is not. */
+static void reset_outside(struct scene *s, unsigned x)
+{
+	struct fake *m = s->fx.machine;
+	struct fake_fn *fn = &m->fn[x & 2];
+
+	(void)pthread_mutex_lock(&m->lock);
+	memcpy(fn->w.now, s->fresh->fn[x & 2].w.now, sizeof(fn->w.now));
+	(void)pthread_mutex_unlock(&m->lock);
+	inst_machine_changed(s->fx.m);
+}
+
+/* A GPU that reads as ff, does not come back from its next reset, or does so with fewer lanes. */
+static void make_sick(struct scene *s, unsigned x)
+{
+	struct fake *m = s->fx.machine;
+	struct fake_fn *fn = &m->fn[x & 2];
+
+	(void)pthread_mutex_lock(&m->lock);
+	if (x % 3 == 0)
+		fn->w.dead = true;
+	else if (x % 3 == 1)
+		fn->dies = true;
+	else
+		fn->narrows = 8;
+	(void)pthread_mutex_unlock(&m->lock);
+}
+
+/* Of both: what was wrong is over. */
+static void make_well(struct scene *s)
+{
+	struct fake *m = s->fx.machine;
+
+	(void)pthread_mutex_lock(&m->lock);
+	for (size_t i = 0; i <= 2; i++) {
+		m->fn[i].w.dead = m->fn[i].dies = false;
+		m->fn[i].narrows = 0;
+		m->fn[i].width = s->fresh->fn[i].width;
+	}
+	(void)pthread_mutex_unlock(&m->lock);
+}
+
+/* A client's next request, or the last one again, which it may have had no answer to. */
+static void keyed(struct scene *s, unsigned x)
+{
+	struct client *c = &s->shared->client[x % CLIENTS];
+	const struct fx_want *want = wants[x % CLIENTS];
+	struct error err = ERROR_INIT;
+	struct inst_key key = { .uid = x % CLIENTS };
+	uint64_t op = 0;
+	char text[32];
+	bool again = c->keys && x & 1;
+	int r;
+
+	if (!again)
+		*c = (struct client){ .keys = c->keys + 1, .creates = x & 2 };
+	(void)snprintf(text, sizeof(text), "%u", c->keys);
+	key.text = text;
+	key.digest = c->creates ? "create" : "delete";
+	r = inst_key_find(s->fx.m, &op, &key, &err);
+	if (c->op && op != c->op)
+		wrong(s, "client %u: its key %s began operation %llu, and now is of %llu: %s", key.uid, text,
+		      (unsigned long long)c->op, (unsigned long long)op, err.text);
+	if (op || r < 0) {
+		c->op = op;
+		return;
+	}
+	inst_key_use(s->fx.m, &key);
+	r = c->creates ? fx_try_create(&s->fx, want, &op, &err) : inst_delete(s->fx.m, &op, want->name, &err);
+	inst_key_use(s->fx.m, NULL);
+	accept(s, r, &op);
+	if (r == 0)
+		c->op = op;
 }
 
 static void power_off(struct scene *s, const char *name)
@@ -270,6 +365,16 @@ static void act(struct scene *s, const struct action *a, bool armed)
 	case PULL:
 	case PLUG:
 		plug(s, a->kind == PLUG);
+		break;
+	case RESET:
+		reset_outside(s, a->x);
+		break;
+	case SICK:
+	case WELL:
+		a->kind == SICK ? make_sick(s, a->x) : make_well(s);
+		break;
+	case KEYED:
+		keyed(s, a->x);
 		break;
 	case KINDS:
 		break;
@@ -347,6 +452,7 @@ static void expect_end(struct scene *s)
 	char state[32];
 
 	plug(s, true);
+	make_well(s);
 	fx_open(&s->fx);
 	wait_all(s);
 	expect_accepted(s);
