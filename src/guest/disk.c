@@ -19,7 +19,7 @@ struct disks {
 static void start_disk(struct disks *d, const char *type, const char *format)
 {
 	xml_open(d->xml, "disk", "type", type, "device", "disk");
-	xml_leaf(d->xml, "driver", "name", "qemu", "type", format);
+	xml_leaf(d->xml, "driver", "name", "qemu", "type", format, "iothread", GUEST_IOTHREAD);
 }
 
 static void end_disk(struct disks *d)
@@ -75,18 +75,21 @@ static void write_overlay(struct disks *d, const char *image)
 	end_disk(d);
 }
 
+unsigned guest_disks(const struct plan_request *r)
+{
+	return (r->seed.image || *r->disk) + plan_seed_wanted(&r->seed) + (unsigned)r->seed.ndisks;
+}
+
 void guest_disks_write(struct xml *x, const struct plan_request *r, const struct guest_env *env)
 {
-	bool seed = plan_seed_wanted(&r->seed);
-	struct disks d = { .xml = x, .env = env, .name = env->name,
-			   .of = (r->seed.image || *r->disk) + seed + (unsigned)r->seed.ndisks };
+	struct disks d = { .xml = x, .env = env, .name = env->name, .of = guest_disks(r) };
 	char suffix[32];
 
 	if (r->seed.image)
 		write_overlay(&d, r->seed.image);
 	else if (*r->disk)
 		write_path(&d, r->disk);
-	if (seed) {
+	if (plan_seed_wanted(&r->seed)) {
 		start_own(&d, "raw", "seed");
 		xml_leaf(x, "readonly");
 		end_disk(&d);

@@ -15,6 +15,7 @@
 #include "base/sbuf.h"
 #include "guest/disk.h"
 #include "guest/layout.h"
+#include "guest/qemu.h"
 #include "guest/xml.h"
 #include "host/inventory.h"
 
@@ -23,6 +24,7 @@ struct domain {
 	struct guest_layout        layout;
 	const struct plan         *plan;
 	const struct plan_request *request;
+	const struct topo         *topo;
 	const struct inventory    *inv;
 	const struct guest_env    *env;
 };
@@ -110,7 +112,7 @@ static void add_host_cores(const struct domain *d, struct cpuset *all)
 	}
 }
 
-/* vCPUs are numbered through the cells: pinned to their host node, and emulator threads to the host's cores. */
+/* vCPUs are numbered through the cells: pinned to their host node; threads of the emulator and of disks, to the host's cores. */
 static void write_cputune(struct domain *d)
 {
 	struct cpuset all = { 0 }, host = { 0 };
@@ -136,6 +138,11 @@ static void write_cputune(struct domain *d)
 	xml_open(&d->xml, "emulatorpin");
 	attr_cpuset(&d->xml, "cpuset", cpuset_count(&host) ? &host : &all);
 	xml_close(&d->xml);
+	if (guest_disks(d->request)) {
+		xml_open(&d->xml, "iothreadpin", "iothread", GUEST_IOTHREAD);
+		attr_cpuset(&d->xml, "cpuset", cpuset_count(&host) ? &host : &all);
+		xml_close(&d->xml);
+	}
 	xml_close(&d->xml);
 }
 
@@ -228,6 +235,21 @@ static void write_cell(struct domain *d, size_t cell, unsigned first_vcpu)
 	xml_close(&d->xml);
 }
 
+/* Large BARs need the host's address width: QEMU's default of 40 bits ends at 1 TiB. Firmware puts them as high as that lets it
+ * (OVMF since 2022, SeaBIOS since 1.16.3), so not above what the IOMMU can hold. */
+static void write_address_bits(struct domain *d)
+{
+	unsigned bits = guest_address_bits(d->inv, d->env);
+
+	if (bits == d->inv->phys_bits) {
+		xml_leaf(&d->xml, "maxphysaddr", "mode", "passthrough");
+		return;
+	}
+	xml_open(&d->xml, "maxphysaddr", "mode", "emulate");
+	xml_attrf(&d->xml, "bits", "%u", bits);
+	xml_close(&d->xml);
+}
+
 /* TCG cannot pass the host's CPU through. Nehalem is the least model with x86-64-v2, which today's
  * distributions are built for. */
 static void write_cpu(struct domain *d)
@@ -239,8 +261,7 @@ static void write_cpu(struct domain *d)
 		xml_text(&d->xml, "model", "Nehalem");
 	} else {
 		xml_open(&d->xml, "cpu", "mode", "host-passthrough", "check", "none");
-		/* large BARs need the host's address width; QEMU's default of 40 bits ends at 1 TiB */
-		xml_leaf(&d->xml, "maxphysaddr", "mode", "passthrough");
+		write_address_bits(d);
 	}
 	if (has_cells(d)) {
 		xml_open(&d->xml, "numa");
@@ -387,20 +408,6 @@ static void write_tpm(struct domain *d)
 	xml_close(&d->xml);
 }
 
-/* OVMF takes the size of its window from this key (edk2, OvmfPkg/Library/PlatformInitLib/MemDetect.c), and not from pcihole64,
- * which SeaBIOS and ACPI go by. libvirt keeps names below opt/ovmf for itself, so it goes past <sysinfo type='fwcfg'>. */
-static void write_window(struct domain *d)
-{
-	if (!d->request->uefi || !d->layout.mmio64 || is_type(d, "test"))
-		return;
-	xml_open(&d->xml, "qemu:commandline");
-	xml_leaf(&d->xml, "qemu:arg", "value", "-fw_cfg");
-	xml_open(&d->xml, "qemu:arg");
-	xml_attrf(&d->xml, "value", "name=opt/ovmf/X-PciMmio64Mb,string=%" PRIu64, d->layout.mmio64 >> 20);
-	xml_close(&d->xml);
-	xml_close(&d->xml);
-}
-
 static void write_devices(struct domain *d)
 {
 	xml_open(&d->xml, "devices");
@@ -435,8 +442,8 @@ static void write_memory(struct domain *d)
 static void write_domain(struct domain *d)
 {
 	xml_open(&d->xml, "domain", "type", d->env->type);
-	if (d->request->uefi && d->layout.mmio64 && !is_type(d, "test"))
-		xml_attr(&d->xml, "xmlns:qemu", "http://libvirt.org/schemas/domain/qemu/1.0");
+	if (guest_qemu_needed(&d->layout, d->env))
+		xml_attr(&d->xml, "xmlns:qemu", GUEST_QEMU_NS);
 	xml_text(&d->xml, "name", d->env->name);
 	xml_text(&d->xml, "uuid", d->env->uuid);
 	xml_open(&d->xml, "metadata");
@@ -444,24 +451,28 @@ static void write_domain(struct domain *d)
 	xml_close(&d->xml);
 	write_memory(d);
 	xml_textf(&d->xml, "vcpu", "%" PRIu64, vcpus(d));
+	if (guest_disks(d->request))
+		xml_text(&d->xml, "iothreads", GUEST_IOTHREAD); /* how many */
 	write_cputune(d);
 	write_backing(d);
 	write_numatune(d);
 	write_os(d);
 	write_life(d);
 	write_devices(d);
-	write_window(d);
+	guest_qemu_write(&d->xml, &d->layout, d->topo, d->request, d->env);
 	xml_close(&d->xml);
 }
 
 int guest_domain_xml(char **ret, const struct plan *plan, const struct plan_request *request,
 		     const struct topo *topo, const struct guest_env *env, struct error *err)
 {
-	struct domain d = { .plan = plan, .request = request, .inv = topo_inventory(topo), .env = env };
+	struct domain d = { .plan = plan, .request = request, .topo = topo, .inv = topo_inventory(topo), .env = env };
 	int r;
 
 	assert(plan->fits);
 	r = guest_layout_build(&d.layout, plan, topo, err);
+	if (r == 0)
+		r = guest_window_check(&d.layout, d.inv, memory_kib(&d) * 1024, request->uefi, env, err);
 	if (r == 0)
 		r = xml_init(&d.xml, err);
 	if (r == 0) {
@@ -501,6 +512,7 @@ int guest_plan_xml(struct plan *plan, const struct plan_request *request, const 
 		.console = arena_printf(&plan->arena, "%s/%s.log", dirs->console, name),
 		.images = dirs->images,
 		.image_format = dirs->image_format,
+		.qemu = dirs->qemu,
 	};
 	autofree char *xml = NULL, *nccl = NULL;
 	int r;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* guest — the libvirt domain XML of one plan (pure). Its PCIe tree mirrors the host's: per NUMA cell a
+/* guest — the libvirt domain XML of one plan (pure). Its PCIe tree mirrors the host's: per NUMA cell and host bridge a
  * pcie-expander-bus, per host switch a root port and a switch, below it the bundle's functions of that
  * host switch; functions of one device share a slot. */
 
@@ -15,18 +15,20 @@ struct guest_env {
 	const char *name;     /* domain name */
 	const char *uuid;
 	const char *type;     /* "kvm", "qemu" or "test": what the hypervisor offers */
+	unsigned    qemu;     /* its version, major * 1000000 + minor * 1000 + release; 0 unknown: as old as the floor's, 7.2 */
 	const char *emulator; /* path; NULL: libvirt's choice */
 	const char *console;  /* file the serial console is logged to; NULL: a pty without log */
 	const char *images;       /* the directory of disks and seeds */
 	const char *image_format; /* "raw", "qcow2", of the request's image; NULL: not known, libvirt looks at the disk */
 };
 
-struct guest_dirs { /* where files are on the host */
+struct guest_dirs { /* where files are on the host, and which QEMU */
 	const char *console, *images;
 	const char *image_format; /* as above */
+	unsigned    qemu;
 };
 
-/* The XML as text; the caller frees. -E2BIG: more buses or slots than a guest has; -EINVAL: a value has
+/* The XML as text; the caller frees. -E2BIG: more buses, slots or addresses than a guest has; -EINVAL: a value has
  * control characters, which XML cannot carry. */
 int guest_domain_xml(char **ret, const struct plan *plan, const struct plan_request *request,
 		     const struct topo *topo, const struct guest_env *env, struct error *err);

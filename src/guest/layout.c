@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The guest's PCIe tree. Devices are sorted by (cell, host switch, BDF), which makes each guest subtree one
+/* The guest's PCIe tree. Devices are sorted by (cell, host bridge, host switch, BDF), which makes each guest subtree one
  * run of the list; walking it once emits the controllers in the order of their indices, so the guest's
  * BDF order is the host's. */
 #include "guest/layout.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "host/inventory.h"
 #include "plan/plan.h"
-#include "topo/topo.h"
+#include "topo/path.h"
 
 #define CELL_NONE UINT32_MAX
 
@@ -114,6 +115,27 @@ static void settle_cells(struct guest_layout *l)
 	}
 }
 
+/* Whose host bridge is not known are taken for one's. */
+static void name_roots(struct guest_layout *l)
+{
+	for (size_t i = 0; i < l->ndevices; i++) {
+		struct guest_device *d = &l->device[i];
+
+		d->root = d->chain[0];
+		for (size_t j = 0; j < l->ndevices; j++) {
+			const struct guest_device *e = &l->device[j];
+
+			if (e->chain[0] < d->root && strcmp(e->host->fn->facts->root_bus, d->host->fn->facts->root_bus) == 0)
+				d->root = e->chain[0];
+		}
+	}
+}
+
+static bool same_root(const struct guest_device *a, const struct guest_device *b)
+{
+	return a->cell == b->cell && (a->cell == CELL_NONE || a->root == b->root);
+}
+
 #define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 
 static int device_cmp(const void *pa, const void *pb)
@@ -121,6 +143,7 @@ static int device_cmp(const void *pa, const void *pb)
 	const struct guest_device *a = pa, *b = pb;
 	int c = COMPARE(a->cell, b->cell);
 
+	c = c ? c : COMPARE(a->root, b->root);
 	for (unsigned i = 0; !c && i < a->nchain && i < b->nchain; i++)
 		c = COMPARE(a->chain[i], b->chain[i]);
 	return c ? c : bdf_cmp(a->bdf, b->bdf);
@@ -237,16 +260,20 @@ static int add_dsp(struct guest_layout *l, struct walk *w, struct error *err)
 }
 
 /* The port that a device or switch hangs at: of the innermost open switch, else of the root. */
-static int add_port(struct guest_layout *l, struct walk *w, bool in_cell, struct error *err)
+static int add_port(struct guest_layout *l, struct walk *w, bool in_cell, uint32_t below, struct error *err)
 {
-	return w->nopen ? add_dsp(l, w, err) : add_root_port(l, w, in_cell, err);
+	int r = w->nopen ? add_dsp(l, w, err) : add_root_port(l, w, in_cell, err);
+
+	if (r == 0)
+		l->controller[l->ncontrollers - 1].host = below;
+	return r;
 }
 
 /* The controllers that d needs and prev, the device before it, has not brought. */
 static int open_slot(struct guest_layout *l, struct walk *w, const struct guest_device *prev,
 		     const struct guest_device *d, struct error *err)
 {
-	bool in_cell = d->cell != CELL_NONE, same = prev && prev->cell == d->cell;
+	bool in_cell = d->cell != CELL_NONE, same = prev && same_root(prev, d);
 	unsigned kept = 0;
 	int r = in_cell && !same ? add_pxb(l, w, d->cell, err) : 0;
 
@@ -260,13 +287,13 @@ static int open_slot(struct guest_layout *l, struct walk *w, const struct guest_
 			continue;
 		}
 		w->nopen = kept; /* others are done */
-		r = add_port(l, w, in_cell, err);
+		r = add_port(l, w, in_cell, d->chain[i], err);
 		if (r == 0)
 			r = add_usp(l, w, d->chain[i], err);
 		kept = w->nopen;
 	}
 	w->nopen = r == 0 ? kept : w->nopen;
-	return r < 0 ? r : add_port(l, w, in_cell, err);
+	return r < 0 ? r : add_port(l, w, in_cell, d->chain[d->nchain - 1], err);
 }
 
 /* Functions keep their numbers; a slot needs a function 0, so without one its lowest takes that place. */
@@ -367,6 +394,45 @@ static void measure_mmio(struct guest_layout *l)
 		l->mmio64 = sum > MMIO64_LEAST / 2 ? round_up_pow2(sum > UINT64_MAX / 2 ? sum : sum * 2) : MMIO64_LEAST;
 }
 
+/* linux/ioport.h. VFs have none (SR-IOV 3.4.1.11). */
+#define IORESOURCE_IO UINT64_C(0x100)
+
+static bool has_io(const struct guest_device *d)
+{
+	for (unsigned b = 0; b < 6 && !d->is_vf; b++) {
+		struct host_bar bar = host_bar_of(d->host->fn, b);
+
+		if (bar.size && bar.flags & IORESOURCE_IO)
+			return true;
+	}
+	return false;
+}
+
+static void measure_io(struct guest_layout *l)
+{
+	bool counted[GUEST_BUSES] = { false };
+
+	for (size_t i = 0; i < l->ndevices; i++) {
+		const struct guest_device *d = &l->device[i];
+		bool io = has_io(d);
+
+		l->io_ports += io && !counted[d->at.bus];
+		counted[d->at.bus] |= io;
+		for (unsigned at = d->at.bus; at && (io || !d->host->fn->facts->bars_known); at = l->controller[at - 1].at.bus)
+			l->controller[at - 1].io = true;
+	}
+}
+
+struct pcicap_link guest_link(const struct topo *t, uint32_t i)
+{
+	struct topo_link l = { 0 };
+
+	(void)topo_link_above(t, &l, i);
+	if (topo_at(t, i)->fn->facts->kind == HOST_GPU && l.most.speed)
+		l.now.speed = l.most.speed;
+	return l.now;
+}
+
 int guest_layout_build(struct guest_layout *ret, const struct plan *plan, const struct topo *topo,
 		       struct error *err)
 {
@@ -381,6 +447,7 @@ int guest_layout_build(struct guest_layout *ret, const struct plan *plan, const 
 		r = collect(&l, plan, topo, err);
 	if (r == 0) {
 		settle_cells(&l);
+		name_roots(&l);
 		qsort(l.device, l.ndevices, sizeof(*l.device), device_cmp);
 		r = place(&l, err);
 	}
@@ -390,6 +457,7 @@ int guest_layout_build(struct guest_layout *ret, const struct plan *plan, const 
 	}
 	number_buses(&l);
 	measure_mmio(&l);
+	measure_io(&l);
 	*ret = l;
 	return 0;
 }

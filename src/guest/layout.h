@@ -2,7 +2,7 @@
 #pragma once
 /* guest/layout — where everything sits in the guest's PCIe tree, as numbers. Pure.
  *
- *   pcie-root --- pcie-expander-bus (one per guest NUMA cell that has devices)
+ *   pcie-root --- pcie-expander-bus (one per guest NUMA cell and root complex of the host that have devices)
  *                   `- pcie-root-port (one per host switch that is below no other)
  *                        `- pcie-switch-upstream-port
  *                             `- pcie-switch-downstream-port (one per host device, or switch below this one)
@@ -19,6 +19,7 @@
 
 #include "base/arena.h"
 #include "base/bdf.h"
+#include "host/pcicap.h"
 
 struct error;
 struct plan;
@@ -46,7 +47,8 @@ struct guest_controller {
 	struct guest_addr at;
 	uint8_t           bus_nr; /* of the bus below it, as firmware numbers it; of a PXB it is given */
 	uint32_t          cell;   /* of a PXB */
-	uint32_t          host;   /* of a USP: the topo index of the host's; else TOPO_NONE */
+	bool              io;     /* of a root port: something below it has an I/O BAR, or may have */
+	uint32_t          host;   /* topo index of what it stands for: of a USP the host's, of a port what is below it; else TOPO_NONE */
 };
 
 struct guest_device {
@@ -58,6 +60,7 @@ struct guest_device {
 	uint32_t                chain[GUEST_SWITCHES_MAX + 1]; /* topo indices: USPs from the top down, then its own, or its PF's */
 	unsigned                nchain;
 	uint32_t                cell;          /* UINT32_MAX: below pcie-root */
+	uint32_t                root;          /* the same of all below one host bridge: topo index of the first device there */
 	bool                    is_vf;
 };
 
@@ -69,11 +72,15 @@ struct guest_layout {
 	size_t                   ndevices;
 	bool                     root_ports; /* no switch is mirrored */
 	uint64_t                 mmio64; /* bytes of 64-bit MMIO window; 0 without devices */
+	unsigned                 io_ports; /* ports whose devices have I/O BARs: a window of 4 KiB for each */
 };
 
 /* -E2BIG: more slots or buses than a guest has. -ESTALE: the plan names a device that topo lacks. */
 int  guest_layout_build(struct guest_layout *ret, const struct plan *plan, const struct topo *topo,
 			struct error *err);
+/* The link above function i as the guest is told of it: as negotiated, but of an idle GPU's, which is slow meanwhile
+ * (topo/link.c), the speed that both ends can do. 0 unknown. */
+struct pcicap_link guest_link(const struct topo *t, uint32_t i);
 /* The PCI address the guest sees there. */
 struct bdf guest_bdf(const struct guest_layout *l, struct guest_addr at);
 void guest_layout_done(struct guest_layout *l);

@@ -32,21 +32,17 @@ static void start_pci(struct file *f, struct bdf at, uint32_t class)
 	xml_attrf(&f->xml, "class", "0x%06" PRIx32, class);
 }
 
-/* Unknown is empty: NCCL takes its default then. A GPU's link is slow while the GPU idles (topo/link.c). */
+/* Unknown is empty: NCCL takes its default then. */
 static void add_link(struct file *f, uint32_t i)
 {
-	bool gpu = topo_at(f->topo, i)->fn->facts->kind == HOST_GPU;
-	struct topo_link l = { 0 };
-	uint8_t speed;
+	struct pcicap_link l = guest_link(f->topo, i);
 
-	(void)topo_link_above(f->topo, &l, i);
-	speed = gpu && l.most.speed ? l.most.speed : l.now.speed;
-	if (speed)
-		xml_attrf(&f->xml, "link_speed", "%s PCIe", pcicap_speed_text(speed));
+	if (l.speed)
+		xml_attrf(&f->xml, "link_speed", "%s PCIe", pcicap_speed_text(l.speed));
 	else
 		xml_attr(&f->xml, "link_speed", "");
-	if (l.now.width)
-		xml_attrf(&f->xml, "link_width", "%u", l.now.width);
+	if (l.width)
+		xml_attrf(&f->xml, "link_width", "%u", l.width);
 	else
 		xml_attr(&f->xml, "link_width", "");
 }
@@ -77,7 +73,7 @@ static void write_device(struct file *f, const struct guest_device *d)
 static struct bdf switch_bdf(struct file *f, uint32_t host)
 {
 	for (size_t i = 0; i < f->layout.ncontrollers; i++)
-		if (f->layout.controller[i].host == host)
+		if (f->layout.controller[i].model == GUEST_USP && f->layout.controller[i].host == host)
 			return guest_bdf(&f->layout, f->layout.controller[i].at);
 	return (struct bdf){ .domain = 0xffff, .bus = 0xff, .devfn = (uint8_t)(++f->invented << 3) };
 }

@@ -110,6 +110,7 @@ struct inventory {
 	const char *dmi_vendor, *dmi_product, *dmi_bios;
 	enum host_known iommu;                       /* absent: it is off */
 	int         iommu_units;                     /* entries of /sys/class/iommu; -1 unknown */
+	unsigned    phys_bits, iommu_bits;           /* of addresses: the CPU's, the narrowest IOMMU unit's; 0 unknown */
 	enum host_known vfio_pci, kvm;               /* the driver; /dev/kvm */
 	enum host_known vfio_module;                 /* the driver is there, or its module is on disk */
 	enum host_known intremap;                    /* interrupts are remapped; unknown also where there is no I/O APIC */

@@ -46,6 +46,14 @@ static const char *cpuinfo_get(struct inventory *inv, const char *text, const ch
 	return host_text(inv, line);
 }
 
+/* "46 bits physical, 57 bits virtual" (arch/x86/kernel/cpu/proc.c); 0: not said */
+static unsigned address_bits(const char *line)
+{
+	unsigned n = 0;
+
+	return sscanf(line, "%u bits physical", &n) == 1 && n >= 32 && n <= 64 ? n : 0;
+}
+
 static bool has_word(const char *line, const char *word)
 {
 	size_t len = strlen(word), end = strcspn(line, "\n");
@@ -88,6 +96,7 @@ static void read_cpu(struct inventory *inv, struct host_root *root)
 		inv->cpu_vendor = "ARM";
 		inv->cpu_model = strcmp(part, "0xd4f") == 0 ? "Neoverse V2" : part;
 	}
+	inv->phys_bits = address_bits(cpuinfo_line(text, "address sizes"));
 	flags = cpuinfo_line(text, "flags");
 	read_virtual(inv, has_word(flags, "hypervisor"), strchr(flags, '\n'));
 }
@@ -100,6 +109,31 @@ static enum host_known is_there(struct inventory *inv, struct host_root *root, c
 	return r == 0 ? HOST_PRESENT : r == -ENOENT ? HOST_ABSENT : HOST_UNKNOWN;
 }
 
+/* What a unit of VT-d translates at most: MGAW, bits 21:16 of its Capability Register, and what its page tables have levels
+ * for, SAGAW, bits 12:8: 2 39, 4 48, 8 57 (Intel VT-d specification, 11.4.2). Units of AMD's do not say; Linux's tables for
+ * them take 64 bits (drivers/iommu/amd). 0: unknown. */
+static unsigned unit_bits(struct host_root *root, const char *unit)
+{
+	unsigned mgaw, levels;
+	uint64_t cap;
+
+	if (host_read_uint(root, &cap, 16, UINT64_MAX, "sys/class/iommu/%s/intel-iommu/cap", unit) < 0)
+		return 0;
+	mgaw = (unsigned)(cap >> 16 & 0x3f) + 1;
+	levels = cap >> 11 & 1 ? 57 : cap >> 10 & 1 ? 48 : cap >> 9 & 1 ? 39 : 0;
+	return levels < mgaw ? levels : mgaw;
+}
+
+static void read_iommu_bits(struct inventory *inv, struct host_root *root, const struct host_names *units)
+{
+	for (size_t i = 0; i < units->n; i++) {
+		unsigned bits = unit_bits(root, units->name[i]);
+
+		if (bits && (!inv->iommu_bits || bits < inv->iommu_bits))
+			inv->iommu_bits = bits;
+	}
+}
+
 /* An IOMMU driver registers each unit in class iommu (drivers/iommu/iommu-sysfs.c). */
 static void read_iommu(struct inventory *inv, struct host_root *root)
 {
@@ -107,6 +141,9 @@ static void read_iommu(struct inventory *inv, struct host_root *root)
 	int r = host_list(root, &names, &inv->arena, "sys/class/iommu");
 
 	inv->iommu_units = r == 0 ? (int)names.n : r == -ENOENT ? 0 : -1;
+	inv->iommu_bits = 0;
+	if (r == 0)
+		read_iommu_bits(inv, root, &names);
 	inv->iommu = inv->iommu_units < 0 ? HOST_UNKNOWN : inv->iommu_units ? HOST_PRESENT : HOST_ABSENT;
 	for (size_t i = 0; r != 0 && i < inv->nfn; i++)
 		if (inv->fn[i].iommu_group >= 0) { /* groups without units: another kernel's way, but it is on */

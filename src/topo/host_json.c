@@ -126,6 +126,7 @@ static void add_cpu(struct json_out *o, const struct inventory *inv)
 	else
 		json_add_string(&c, "cores", NULL);
 	add_threads(&c, cpus);
+	topo_add_known(&c, "address_bits", inv->phys_bits ? (int)inv->phys_bits : -1);
 	json_add_out(o, "cpu", &c);
 }
 
@@ -405,6 +406,7 @@ static void add_system(struct json_out *o, const struct inventory *inv)
 	json_add_out(o, "product", &product);
 	json_add_string(&iommu, "state", inv->iommu == HOST_UNKNOWN ? "unknown" : inv->iommu == HOST_PRESENT ? "on" : "off");
 	topo_add_known(&iommu, "units", inv->iommu_units);
+	topo_add_known(&iommu, "address_bits", inv->iommu_bits ? (int)inv->iommu_bits : -1);
 	json_add_out(o, "iommu", &iommu);
 	topo_add_bool(o, "virtual", inv->virtual);
 	topo_add_bool(o, "kvm", inv->kvm);

@@ -22,6 +22,7 @@ enum kind {
 	SECONDS, /* uint64_t at offset */
 	COUNT,   /* the same, of no seconds */
 	FORMAT,  /* -o */
+	RELEASE, /* uint64_t at offset: "8.1.2" as libvirt counts, 8001002 */
 	/* members of the request, by key */
 	NUMBER,
 	INTEGER, /* may be negative */
@@ -128,6 +129,7 @@ static const struct option options[] = {
 	{ "timeout", 0, "SEC", SECONDS, CTL_WAIT, AT(timeout), NULL, NULL, "stop waiting after this long (default 600)" },
 	{ "root", 0, "DIR", TEXT, CTL_READ, AT(root), NULL, NULL, "read the machine below DIR, / is this one; no velad" },
 	{ "host", 0, "FILE", TEXT, CTL_READ, AT(host), NULL, NULL, "read a text host (velactl dump); no velad" },
+	{ "qemu", 0, "X.Y.Z", RELEASE, CTL_PLAN | CTL_DOCTOR, AT(qemu), NULL, NULL, "with --host or --root: the QEMU there" },
 	{ "output", 'o', "json|text", FORMAT, CTL_GLOBAL, AT(json), NULL, NULL, "json: the document as velad has it" },
 	{ "conf", 0, "FILE", TEXT, CTL_GLOBAL, AT(conf), NULL, NULL, "velad.conf to use" },
 	{ "socket", 0, "PATH", TEXT, CTL_GLOBAL, AT(socket), NULL, NULL, "velad's socket (default: from velad.conf)" },
@@ -158,6 +160,20 @@ unsigned ctl_distance(const char *a, const char *b)
 		}
 	}
 	return row[n];
+}
+
+static int read_release(uint64_t *ret, const char *text, const char *name, struct error *err)
+{
+	unsigned major, minor, release = 0;
+	int n = -1;
+
+	if ((sscanf(text, "%u.%u%n", &major, &minor, &n) < 2 || text[n] != '\0') &&
+	    (sscanf(text, "%u.%u.%u%n", &major, &minor, &release, &n) < 3 || text[n] != '\0'))
+		n = -1;
+	if (n < 0 || major > 999 || minor > 999 || release > 999)
+		return error_set(err, -EINVAL, "--%s: \"%.40s\" is no version; say 10.0.2", name, text);
+	*ret = major * 1000000 + minor * 1000 + release;
+	return 0;
 }
 
 static json_object *request_member(struct ctl_args *a, const char *parent)
@@ -303,6 +319,8 @@ static int set(struct ctl_args *a, const struct option *o, const char *text, str
 			return error_set(err, -EINVAL, "--%s: \"%.40s\" is not a number%s", o->name, text,
 					 o->kind == SECONDS ? " of seconds" : "");
 		return 0;
+	case RELEASE:
+		return read_release(at, text, o->name, err);
 	case FORMAT:
 		if (strcmp(text, "json") != 0 && strcmp(text, "text") != 0)
 			return error_set(err, -EINVAL, "--output: \"%.40s\" is no format; say json or text", text);

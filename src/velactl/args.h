@@ -42,6 +42,7 @@ struct ctl_args {
 	const char *root, *host, *conf, *socket, *file, *svg, *gpu, *with;
 	const char *dot; /* "": --dot without a FILE */
 	uint64_t    timeout; /* seconds */
+	uint64_t    qemu;    /* version of the host that is read without velad, as libvirt counts; 0: not said */
 	uint64_t    lease;   /* seconds; 0: none */
 	const char *plan;    /* of a lease: its id */
 	uint64_t    bundle;

@@ -24,6 +24,12 @@ static bool offline(const struct ctl *c)
 	return c->args.root || c->args.host;
 }
 
+/* velad knows which QEMU is there. */
+static int refuse_qemu(const struct ctl *c, struct error *err)
+{
+	return c->args.qemu && !offline(c) ? error_set(err, -EINVAL, "--qemu is for a host read with --host or --root") : 0;
+}
+
 static int ask(json_object **ret, struct ctl *c, const char *method, const char *path, json_object *body,
 	       struct error *err)
 {
@@ -137,9 +143,11 @@ int ctl_source_checks(json_object **ret, struct ctl *c, struct error *err)
 {
 	auto_(check_report_free) struct check_report *report = NULL;
 	auto_(topo_unref) struct topo *t = NULL;
-	struct check_input in = { 0 };
-	int r = ask_or_read(ret, &t, c, "/v1/checks", err);
+	struct check_input in = { .qemu = (unsigned)c->args.qemu };
+	int r = refuse_qemu(c, err);
 
+	if (r == 0)
+		r = ask_or_read(ret, &t, c, "/v1/checks", err);
 	if (r < 0 || !t)
 		return r;
 	in.topo = t;
@@ -179,8 +187,9 @@ int ctl_source_plan(json_object **ret, struct ctl *c, const struct plan_request 
 	struct guest_dirs dirs;
 	int r;
 
-	if (!offline(c))
-		return ask(ret, c, "POST", "/v1/plans", body, err);
+	r = refuse_qemu(c, err);
+	if (r < 0 || !offline(c))
+		return r < 0 ? r : ask(ret, c, "POST", "/v1/plans", body, err);
 	r = read_topo(&t, c, err);
 	if (r < 0)
 		return r;
@@ -188,7 +197,7 @@ int ctl_source_plan(json_object **ret, struct ctl *c, const struct plan_request 
 	r = plan_policy_load(&in.policy, &c->conf, err);
 	if (r == 0)
 		r = plan_make(&plan, &in, err);
-	dirs = (struct guest_dirs){ .console = c->conf.console_dir, .images = c->conf.images_dir };
+	dirs = (struct guest_dirs){ .console = c->conf.console_dir, .images = c->conf.images_dir, .qemu = (unsigned)c->args.qemu };
 	if (r == 0 && plan->fits)
 		r = guest_plan_xml(plan, req, t, NULL, NULL, &dirs, err);
 	return r < 0 ? r : rendered(ret, plan_json(plan), err);
@@ -198,7 +207,7 @@ static int gang_of(json_object **ret, struct ctl *c, const struct topo *t, const
 		   struct error *err)
 {
 	auto_(plan_gang_free) struct plan_gang *gang = NULL;
-	const struct guest_dirs dirs = { .console = c->conf.console_dir, .images = c->conf.images_dir };
+	const struct guest_dirs dirs = { .console = c->conf.console_dir, .images = c->conf.images_dir, .qemu = (unsigned)c->args.qemu };
 	struct plan_input in = { .topo = t };
 	int r = plan_policy_load(&in.policy, &c->conf, err);
 
@@ -217,10 +226,10 @@ int ctl_source_gang(json_object **ret, struct ctl *c, json_object *body, struct 
 	const struct plan_request *request[PLAN_GANG_MAX];
 	struct plan_request r_of[PLAN_GANG_MAX];
 	auto_(topo_unref) struct topo *t = NULL;
-	int r = 0;
+	int r = refuse_qemu(c, err);
 
-	if (!offline(c))
-		return ask(ret, c, "POST", "/v1/plans", body, err);
+	if (r < 0 || !offline(c))
+		return r < 0 ? r : ask(ret, c, "POST", "/v1/plans", body, err);
 	if (n < 1 || n > PLAN_GANG_MAX)
 		return error_set(err, -EINVAL, "bundles must be a list of 1 to %d requests", PLAN_GANG_MAX);
 	for (; read < n && r == 0; read += r == 0) {

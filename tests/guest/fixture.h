@@ -70,6 +70,7 @@ static inline void fx_init(struct fx *f, const struct fx_function *fn, size_t n)
 
 	*f = (struct fx){ 0 };
 	inv->refs = 1;
+	inv->cpu_vendor = "";
 	inv->fn = arena_array(&inv->arena, n, sizeof(*inv->fn));
 	inv->nfn = n;
 	for (size_t i = 0; i < n; i++) {

@@ -33,12 +33,14 @@ struct tree { /* by the index of a controller, which is the number of the bus be
 	struct {
 		bool     there, usp, pxb;
 		unsigned up, slot, nr; /* nr: of the bus below it, as firmware numbers it */
+		unsigned cell;         /* of an expander */
 	} bus[BUSES];
 	struct {
 		struct bdf host;
 		unsigned   bus, slot, function;
 	} dev[DEVICES];
 	size_t ndevs;
+	int    node[16]; /* of the host, by cell; -1 */
 };
 
 __attribute__((noinline)) static char *read_golden(const char *path)
@@ -147,6 +149,23 @@ static void add_controller(struct tree *t, xmlNodePtr n)
 	t->bus[i].up = at ? number(at, "bus") : 0;
 	t->bus[i].slot = at ? number(at, "slot") : 0;
 	t->bus[i].nr = t->bus[i].pxb ? busnr(n) : 0;
+	if (t->bus[i].pxb) {
+		xmlChar *cell = xmlNodeGetContent(child(child(n, "target"), "node"));
+
+		t->bus[i].cell = (unsigned)strtoul((const char *)cell, NULL, 10);
+		xmlFree(cell);
+	}
+}
+
+static void read_nodes(struct tree *t, xmlNodePtr numatune)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(t->node); i++)
+		t->node[i] = -1;
+	for (xmlNodePtr n = numatune ? numatune->children : NULL; n; n = n->next)
+		if (n->type == XML_ELEMENT_NODE && strcmp((const char *)n->name, "memnode") == 0) {
+			assert_true(number(n, "cellid") < ARRAY_SIZE(t->node));
+			t->node[number(n, "cellid")] = (int)number(n, "nodeset");
+		}
 }
 
 static void add_device(struct tree *t, xmlNodePtr n)
@@ -184,6 +203,7 @@ static void read_tree(struct tree *t, const char *xml)
 
 	assert_non_null(doc);
 	*t = (struct tree){ 0 };
+	read_nodes(t, child(xmlDocGetRootElement(doc), "numatune"));
 	devices = child(xmlDocGetRootElement(doc), "devices");
 	for (xmlNodePtr n = devices->children; n; n = n->next) {
 		if (n->type == XML_ELEMENT_NODE && strcmp((const char *)n->name, "controller") == 0)
@@ -251,6 +271,40 @@ static void assert_mirrors(const char *path, const struct topo *host, const stru
 		}
 }
 
+/* The expander above; 0: below pcie-root. */
+static unsigned expander_of(const struct tree *t, size_t dev)
+{
+	unsigned at = t->dev[dev].bus;
+
+	while (t->bus[at].up)
+		at = t->bus[at].up;
+	return t->bus[at].pxb ? at : 0;
+}
+
+/* Devices share an expander exactly if they share a host bridge and a cell; and the cell is of the node that the host has
+ * them on, but where its firmware says different things of one switch. */
+static void assert_roots(const char *path, const struct topo *host, const struct tree *t)
+{
+	bool odd = strstr(path, "/hosts/odd/");
+
+	for (size_t a = 0; a < t->ndevs; a++) {
+		const struct host_facts *f = topo_at(host, host_place(host, t->dev[a].host))->fn->facts;
+		unsigned x = expander_of(t, a);
+
+		if (x && !odd && f->numa_node >= 0 && t->node[t->bus[x].cell] != f->numa_node)
+			fail_msg("%s: device %zu is of node %d, and its cell of %d", path, a, f->numa_node, t->node[t->bus[x].cell]);
+		for (size_t b = a + 1; b < t->ndevs; b++) {
+			const struct host_facts *g = topo_at(host, host_place(host, t->dev[b].host))->fn->facts;
+			unsigned y = expander_of(t, b);
+			bool wanted = strcmp(f->root_bus, g->root_bus) == 0 && t->bus[x].cell == t->bus[y].cell;
+
+			if (x && y && (x == y) != wanted)
+				fail_msg("%s: devices %zu and %zu are of %s and %s, and share %s expander", path, a, b, f->root_bus, g->root_bus,
+					 x == y ? "an" : "no");
+		}
+	}
+}
+
 /* No GPU is on a root bus, pcie-root's or an expander's; nothing but functions of one device share a port. */
 static void assert_ports(const char *path, const struct tree *t)
 {
@@ -304,6 +358,7 @@ static void domains(void **state)
 		host = topo_of(g.gl_pathv[i]);
 		if (host) {
 			assert_mirrors(g.gl_pathv[i], host, &t, strstr(g.gl_pathv[i], "domain-flat"));
+			assert_roots(g.gl_pathv[i], host, &t);
 			mirrored++;
 		}
 		topo_unref(host);

@@ -230,6 +230,9 @@ static void test_housekeeping(void **state)
 	f.plan->host_cores = 1;
 	xml = make_xml(&f);
 	assert_xpath(xml, "/domain/cputune/emulatorpin/@cpuset", "0,4,8,12");
+	assert_xpath(xml, "/domain/iothreads", "1");
+	assert_xpath(xml, "/domain/cputune/iothreadpin[@iothread='1']/@cpuset", "0,4,8,12");
+	assert_xpath(xml, "/domain/devices/disk/driver/@iothread", "1");
 	assert_xpath(xml, "/domain/memoryBacking/allocation[@mode='immediate']/@threads", "4");
 	f.plan->hugepages = GIB;
 	pages = make_xml(&f);
@@ -253,7 +256,7 @@ static void test_plain(void **state)
 	assert_xpath(xml, "count(//numatune | //cputune | //numa | //hostdev | //pcihole64)", "0");
 	assert_xpath(xml, "count(//controller[@type='pci'])", "1");
 	assert_xpath(xml, "/domain/os/boot/@dev", "hd");
-	assert_xpath(xml, "count(//disk | //kernel | //cmdline)", "0");
+	assert_xpath(xml, "count(//disk | //kernel | //cmdline | //iothreads | //iothreadpin)", "0");
 	f.plan->cell[0].host_node = 1;
 	bound = make_xml(&f);
 	assert_xpath(bound, "/domain/numatune/memory/@nodeset", "1");

@@ -267,6 +267,81 @@ static void test_switch_is_not_split(void **state)
 	fx_done(&f);
 }
 
+static void set_root(struct fx *f, const char *bdf, const char *root)
+{
+	((struct host_facts *)topo_at(f->topo, topo_find(f->topo, fx_bdf(bdf)))->fn->facts)->root_bus = root;
+}
+
+static unsigned expander(const struct guest_layout *l, const char *bdf)
+{
+	unsigned at = device(l, bdf)->at.bus;
+
+	while (l->controller[at - 1].model != GUEST_PXB)
+		at = l->controller[at - 1].at.bus;
+	return at;
+}
+
+/* One node with three host bridges (kubevirt 19103): a GPU and a NIC of different ones are not below one in the guest. */
+static void test_root_complexes(void **state)
+{
+	struct guest_layout l;
+	struct fx f;
+
+	(void)state;
+	fx_init(&f, fx_host, ARRAY_SIZE(fx_host));
+	fx_cell(&f, 0, GIB, 1);
+	set_root(&f, "0000:21:00.0", "pci0000:20");
+	set_root(&f, "0000:22:00.0", "pci0000:22");
+	fx_gpu(&f, "0000:13:00.0");
+	fx_gpu(&f, "0000:21:00.0");
+	fx_vf(&f, "0000:15:00.2", "0000:15:00.0");
+	fx_vf(&f, "0000:22:00.2", "0000:22:00.0");
+	build(&f, &l);
+	assert_int_equal(expander(&l, "0000:13:00.0"), expander(&l, "0000:15:00.2"));
+	assert_int_not_equal(expander(&l, "0000:13:00.0"), expander(&l, "0000:21:00.0"));
+	assert_int_not_equal(expander(&l, "0000:13:00.0"), expander(&l, "0000:22:00.2"));
+	assert_int_not_equal(expander(&l, "0000:21:00.0"), expander(&l, "0000:22:00.2"));
+	for (size_t i = 0; i < l.ncontrollers; i++)
+		assert_true(l.controller[i].model != GUEST_PXB || l.controller[i].cell == 0);
+	guest_layout_done(&l);
+	fx_done(&f);
+}
+
+static void set_bar(struct fx *f, const char *bdf, unsigned i, struct host_bar bar)
+{
+	struct host_facts *facts = (struct host_facts *)topo_at(f->topo, topo_find(f->topo, fx_bdf(bdf)))->fn->facts;
+
+	facts->bars_known = true;
+	facts->bar[i] = bar;
+}
+
+/* Ports of I/O ports; above what may have some no window is taken away. */
+static void test_io(void **state)
+{
+	static const char *const gpus[] = { "0000:13:00.0", "0000:14:00.0", "0000:83:00.0" };
+	struct guest_layout l;
+	struct fx f;
+
+	(void)state;
+	fx_init(&f, fx_host, ARRAY_SIZE(fx_host));
+	fx_cell(&f, 0, GIB, 1);
+	fx_cell(&f, 1, GIB, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(gpus); i++) {
+		fx_gpu(&f, gpus[i]);
+		set_bar(&f, gpus[i], 1, (struct host_bar){ .size = 0 });
+	}
+	set_bar(&f, "0000:14:00.0", 5, (struct host_bar){ .start = 0x3000, .size = 128, .flags = 0x101 });
+	fx_vf(&f, "0000:84:00.2", "0000:84:00.0");
+	set_bar(&f, "0000:84:00.0", 2, (struct host_bar){ .start = 0x4000, .size = 32, .flags = 0x101 }); /* its PF's, not its own */
+	build(&f, &l);
+	assert_int_equal(l.io_ports, 1);
+	for (size_t i = 0; i < l.ncontrollers; i++)
+		if (l.controller[i].model == GUEST_ROOT_PORT)
+			assert_int_equal(l.controller[i].io, topo_at(f.topo, l.controller[i].host)->fn->bdf.bus == 0x11);
+	guest_layout_done(&l);
+	fx_done(&f);
+}
+
 static void test_mmio(void **state)
 {
 	struct guest_layout l;
@@ -490,6 +565,8 @@ int main(void)
 		cmocka_unit_test(test_unknown_node),
 		cmocka_unit_test(test_companion),
 		cmocka_unit_test(test_switch_is_not_split),
+		cmocka_unit_test(test_root_complexes),
+		cmocka_unit_test(test_io),
 		cmocka_unit_test(test_mmio),
 		cmocka_unit_test(test_too_many_below_a_switch),
 		cmocka_unit_test(test_too_many_buses),

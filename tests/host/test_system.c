@@ -146,6 +146,32 @@ static void arm_has_implementer_and_part(void **state)
 	host_inventory_free(inv);
 }
 
+/* The narrowest unit counts, as do the levels of its page tables (VT-d, 11.4.2); one that says nothing does not. */
+static void widths_of_addresses(void **state)
+{
+	static const struct {
+		const char *text;
+		unsigned    cpu, iommu;
+	} hosts[] = {
+		{ "proc/cpuinfo\taddress sizes\t: 46 bits physical, 57 bits virtual\\n\n", 46, 0 },
+		{ "proc/cpuinfo\taddress sizes\t: wide\\n\n", 0, 0 },
+		{ "sys/class/iommu/dmar0/intel-iommu/cap\t8ed008c40780466\n", 0, 48 }, /* 57 bits, tables for 48 */
+		{ "sys/class/iommu/dmar0/intel-iommu/cap\t8ed008c40780466\n"
+		  "sys/class/iommu/dmar1/intel-iommu/cap\td2008c40660462\n", 0, 39 },
+		{ "sys/class/iommu/ivhd0/amd-iommu/cap\t40\n", 0, 0 },
+		{ "sys/class/iommu/dmar0/intel-iommu/cap\twide\n", 0, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(hosts); i++) {
+		struct inventory *inv = read_host(hosts[i].text);
+
+		assert_int_equal(inv->phys_bits, hosts[i].cpu);
+		assert_int_equal(inv->iommu_bits, hosts[i].iommu);
+		host_inventory_free(inv);
+	}
+}
+
 /* The CPU flag, or else what the firmware calls the machine; a flag that is part of another word is none. */
 static void virtual_machines_are_known(void **state)
 {
@@ -641,6 +667,7 @@ int main(void)
 		cmocka_unit_test(cores_that_cannot_be_believed),
 		cmocka_unit_test(online_that_is_no_list),
 		cmocka_unit_test(arm_has_implementer_and_part),
+		cmocka_unit_test(widths_of_addresses),
 		cmocka_unit_test(virtual_machines_are_known),
 		cmocka_unit_test(nodes_without_cpus_or_memory),
 		cmocka_unit_test(distances_that_make_no_sense),
