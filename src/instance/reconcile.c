@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* First where each device of each instance is now, then each instance with its domain, then what is left of libvirt's domains: their
+ * devices are taken by somebody whom velad does not know. No domain is touched here, whoever made it. */
+#include "instance/reconcile.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/strtab.h"
+#include "instance/state.h"
+
+#define LIBVIRT_UNKNOWN "libvirt.unknown"
+#define RENAMED         "domain.renamed"
+#define RUNS            "guest.runs"
+#define UNPROVISIONED   "guest.unprovisioned"
+#define SHARED          "device.foreign"
+#define ELSEWHERE       "device.elsewhere"
+#define MISSING         "device.missing"
+#define BOUND           "device.bound"
+#define GROUP           "group.shared"
+
+const char *const reconcile_rules[] = { LIBVIRT_UNKNOWN, RENAMED, RUNS, UNPROVISIONED, SHARED, ELSEWHERE, MISSING, BOUND, GROUP, NULL };
+
+static const char *const kinds[RECONCILE_KIND_MAX_] = {
+	[RECONCILE_KEEP] = "keep",     [RECONCILE_RESUME] = "resume",   [RECONCILE_STATE] = "state",     [RECONCILE_CRASHED] = "crashed",
+	[RECONCILE_START] = "start",   [RECONCILE_BOOT] = "boot",       [RECONCILE_DOMAIN] = "domain",   [RECONCILE_MOVE] = "move",
+	[RECONCILE_NOTE] = "note",     [RECONCILE_FORGET] = "forget",   [RECONCILE_FOREIGN] = "foreign", [RECONCILE_FREE] = "free",
+	[RECONCILE_QUARANTINE] = "quarantine",
+};
+
+const char *reconcile_text(enum reconcile_kind k)
+{
+	return strtab_text(kinds, RECONCILE_KIND_MAX_, k);
+}
+
+enum whereabouts { UNSAID, HERE, MOVED, GONE, TWICE };
+
+struct held { /* one device of one instance */
+	const struct reconcile_instance *in;
+	const struct reconcile_device   *device;
+	enum whereabouts                 where;
+	struct bdf                       at;    /* where it is to be from now on */
+	struct bdf                       found; /* of MOVED */
+	const char                      *other; /* serial of what is in its place; NULL: nothing is */
+};
+
+struct work {
+	const struct reconcile_input *in;
+	struct arena                 *arena;
+	struct reconcile_decision    *list;
+	size_t                        n, size;
+	struct held                  *held;
+	size_t                        nheld;
+	bool                         *wanted; /* of the notes of the instance that is looked at */
+	const struct act_guest      **guest;  /* of each instance; NULL none */
+	bool                          oom;
+};
+
+static void decide(struct work *w, struct reconcile_decision d)
+{
+	if (w->n == w->size) {
+		size_t size = w->size ? 2 * w->size : 64;
+		struct reconcile_decision *list = arena_array(w->arena, size, sizeof(*list));
+
+		if (!list) {
+			w->oom = true;
+			return;
+		}
+		if (w->n)
+			memcpy(list, w->list, w->n * sizeof(*list));
+		w->list = list;
+		w->size = size;
+	}
+	w->list[w->n++] = d;
+}
+
+static const char *__attribute__((format(printf, 2, 3))) say(struct work *w, const char *fmt, ...)
+{
+	va_list ap;
+	char *text;
+
+	va_start(ap, fmt);
+	text = arena_vprintf(w->arena, fmt, ap);
+	va_end(ap);
+	w->oom = w->oom || !text;
+	return text ? text : "";
+}
+
+static void note(struct work *w, const struct reconcile_instance *in, const char *rule, const char *device, const char *text)
+{
+	device = device ? device : in->name;
+	for (size_t i = 0; i < in->nnotes; i++)
+		if (strcmp(in->note[i].rule, rule) == 0 && strcmp(in->note[i].device, device) == 0) {
+			w->wanted[i] = true;
+			if (strcmp(in->note[i].text, text) == 0)
+				return;
+		}
+	decide(w, (struct reconcile_decision){ .kind = RECONCILE_NOTE, .instance = in->name, .rule = rule, .device = device, .text = text });
+}
+
+static void note_of(struct work *w, const struct held *h, const char *rule, const char *text)
+{
+	char name[BDF_TEXT_MAX];
+
+	note(w, h->in, rule, say(w, "%s", bdf_text(name, h->at)), text);
+}
+
+/* ---- where devices are ---------------------------------------------------------------------------------- */
+
+static const struct reconcile_function *function_at(const struct work *w, struct bdf bdf)
+{
+	for (size_t i = 0; i < w->in->nfunctions; i++)
+		if (bdf_eq(w->in->function[i].bdf, bdf))
+			return &w->in->function[i];
+	return NULL;
+}
+
+static bool is_vf(const struct reconcile_device *d)
+{
+	return !bdf_eq(d->pf, BDF_NONE);
+}
+
+/* What can be seen of it while it has no VFs: itself, or its PF. */
+static struct bdf physical(const struct reconcile_device *d)
+{
+	return is_vf(d) ? d->pf : d->bdf;
+}
+
+static uint32_t routing_id(struct bdf b)
+{
+	return (uint32_t)b.bus << 8 | b.devfn;
+}
+
+/* Where it is if its physical function is at `at`. */
+static bool place(struct bdf *ret, const struct reconcile_device *d, struct bdf at)
+{
+	*ret = at;
+	return !is_vf(d) || (routing_id(d->bdf) > routing_id(d->pf) && bdf_add(ret, at, routing_id(d->bdf) - routing_id(d->pf)));
+}
+
+/* One that is in its place again, or whose serial number nobody knows, is itself. */
+static void locate(struct work *w, struct held *h)
+{
+	const struct reconcile_device *d = h->device;
+	const struct reconcile_function *f = function_at(w, physical(d));
+
+	h->other = f ? f->serial : NULL;
+	h->where = f ? HERE : GONE;
+	if (!*d->serial || (f && (!*f->serial || strcmp(f->serial, d->serial) == 0)))
+		return;
+	h->where = GONE;
+	for (size_t i = 0; i < w->in->nfunctions; i++) {
+		const struct reconcile_function *g = &w->in->function[i];
+
+		if (g->vf || strcmp(g->serial, d->serial) != 0 || (g->bdf.devfn & 7) != (physical(d).devfn & 7))
+			continue;
+		h->where = h->where == GONE && place(&h->found, d, g->bdf) ? MOVED : TWICE;
+	}
+}
+
+static bool is_known(const struct work *w, const struct act_guest *g)
+{
+	for (size_t i = 0; i < w->in->ninstances; i++)
+		if (w->guest[i] == g)
+			return true;
+	return false;
+}
+
+/* The domain of nobody that has the function: one that runs before one that is off. NULL: none is seen to. */
+static const struct act_guest *taker_of(const struct work *w, struct bdf bdf)
+{
+	const struct act_guest *best = NULL;
+
+	for (size_t i = 0; i < w->in->nguests && w->in->asked; i++) {
+		const struct act_guest *g = &w->in->guest[i];
+
+		if (!bdf_in(g->device, g->n, bdf) || is_known(w, g))
+			continue;
+		if (!best || (g->state == ACT_DOMAIN_RUNNING && best->state != ACT_DOMAIN_RUNNING))
+			best = g;
+	}
+	return best;
+}
+
+/* What the store says of it cannot be held against anything. */
+static bool is_opaque(const struct work *w, const struct reconcile_foreign *f)
+{
+	for (size_t i = 0; i < w->in->nguests && w->in->asked; i++)
+		if (strcmp(w->in->guest[i].uuid, f->uuid) == 0)
+			return !w->in->guest[i].known && !is_known(w, &w->in->guest[i]);
+	return !w->in->asked;
+}
+
+/* Of what an instance holds no row of the store says so. */
+static bool is_foreign(const struct work *w, struct bdf bdf)
+{
+	bool ours = false;
+
+	for (size_t i = 0; i < w->nheld; i++)
+		ours = ours || bdf_eq(w->held[i].device->bdf, bdf);
+	for (size_t i = 0; i < w->in->nforeign && !ours; i++)
+		if (bdf_eq(w->in->foreign[i].bdf, bdf) && is_opaque(w, &w->in->foreign[i]))
+			return true;
+	return taker_of(w, bdf);
+}
+
+static const struct held *holder_of(const struct work *w, struct bdf bdf, const struct held *but)
+{
+	for (size_t i = 0; i < w->nheld; i++)
+		if (&w->held[i] != but && bdf_eq(w->held[i].at, bdf))
+			return &w->held[i];
+	return NULL;
+}
+
+static const struct act_guest *guest_of(const struct work *w, const struct reconcile_instance *in)
+{
+	return w->guest[in - w->in->instance];
+}
+
+static bool runs(const struct work *w, const struct reconcile_instance *in)
+{
+	const struct act_guest *g = guest_of(w, in);
+
+	return g && g->state == ACT_DOMAIN_RUNNING;
+}
+
+/* Nothing of an instance that works, or may, is moved below it. */
+static bool may_move(const struct work *w, const struct reconcile_instance *in)
+{
+	return w->in->asked && !in->busy && !runs(w, in);
+}
+
+/* Two that changed places move both, so each is first where it was found; then those give way whose place is another's. */
+static void locate_all(struct work *w)
+{
+	bool again = w->in->read;
+
+	for (size_t i = 0; i < w->nheld && w->in->read; i++) {
+		struct held *h = &w->held[i];
+
+		locate(w, h);
+		if (h->where == MOVED && may_move(w, h->in) && !is_foreign(w, h->found))
+			h->at = h->found;
+	}
+	while (again) {
+		again = false;
+		for (size_t i = 0; i < w->nheld; i++) {
+			struct held *h = &w->held[i];
+
+			if (!bdf_eq(h->at, h->device->bdf) && holder_of(w, h->at, h)) {
+				h->at = h->device->bdf;
+				again = true;
+			}
+		}
+	}
+}
+
+static int hold_all(struct work *w, struct error *err)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < w->in->ninstances; i++)
+		n += w->in->instance[i].n;
+	w->held = arena_array(w->arena, n, sizeof(*w->held));
+	w->guest = arena_array(w->arena, w->in->ninstances, sizeof(*w->guest));
+	if (!w->held || !w->guest)
+		return error_set(err, -ENOMEM, "no memory to compare instances with the machine");
+	for (size_t i = 0; i < w->in->ninstances; i++) {
+		const struct reconcile_instance *in = &w->in->instance[i];
+
+		for (size_t k = 0; k < in->n; k++)
+			w->held[w->nheld++] = (struct held){ .in = in, .device = &in->device[k], .at = in->device[k].bdf };
+		for (size_t k = 0; k < w->in->nguests && w->in->asked; k++)
+			if (strcmp(w->in->guest[k].uuid, in->uuid) == 0)
+				w->guest[i] = &w->in->guest[k];
+	}
+	return 0;
+}
+
+/* ---- devices of an instance ------------------------------------------------------------------------------ */
+
+static void note_moved(struct work *w, const struct held *h)
+{
+	const struct held *other = holder_of(w, h->found, h);
+	char now[BDF_TEXT_MAX];
+
+	(void)bdf_text(now, h->found);
+	if (other)
+		note_of(w, h, ELSEWHERE, say(w, "its card, serial number %s, is at %s now, which instance %s holds; delete one of the two",
+					     h->device->serial, now, other->in->name));
+	else
+		note_of(w, h, ELSEWHERE, say(w, "its card, serial number %s, is at %s now, and cannot be followed there: %s", h->device->serial, now,
+					     is_foreign(w, h->found) ? "another domain has it" : "the guest runs, or libvirt cannot be asked"));
+}
+
+static void quarantine(struct work *w, const struct held *h, struct bdf bdf)
+{
+	if (bdf_in(w->in->sick, w->in->nsick, bdf) || holder_of(w, bdf, NULL) || is_foreign(w, bdf))
+		return;
+	for (size_t i = 0; i < w->n; i++)
+		if (w->list[i].kind == RECONCILE_QUARANTINE && bdf_eq(w->list[i].bdf, bdf))
+			return;
+	decide(w, (struct reconcile_decision){ .kind = RECONCILE_QUARANTINE, .bdf = bdf,
+		.text = say(w, "several devices have the serial number %s, and which of them is that of instance %s is not known",
+			    h->device->serial, h->in->name) });
+}
+
+/* Any of them may have in it what the tenant left. */
+static void note_twice(struct work *w, const struct held *h)
+{
+	note_of(w, h, ELSEWHERE, say(w, "several devices have its serial number, %s; those that are free are in quarantine until an operator says "
+				     "which one it is", h->device->serial));
+	for (size_t i = 0; i < w->in->nfunctions; i++)
+		if (!w->in->function[i].vf && strcmp(w->in->function[i].serial, h->device->serial) == 0)
+			quarantine(w, h, w->in->function[i].bdf);
+}
+
+static void note_gone(struct work *w, const struct held *h)
+{
+	if (!h->other)
+		note_of(w, h, MISSING, say(w, "it is not there%s; put the card back, or delete the instance", is_vf(h->device) ? ", nor is its PF" : ""));
+	else
+		note_of(w, h, MISSING, say(w, "another card is in its place: its serial number is %s, and was %s", h->other, h->device->serial));
+}
+
+/* Of one that runs: its guest has lost it. */
+static void check_driver(struct work *w, const struct held *h)
+{
+	const struct reconcile_function *f = function_at(w, h->at);
+
+	if (!f && is_vf(h->device) && h->where == HERE)
+		note_of(w, h, MISSING, "its PF has no such VF any more, and the guest runs");
+	if (f && f->driver && strcmp(f->driver, "vfio-pci") != 0)
+		note_of(w, h, BOUND, say(w, "it has %s%s, and the guest runs: somebody took it from vfio-pci", *f->driver ? "the driver " : "no driver",
+					 f->driver));
+}
+
+/* Guests that share a group are not apart, and only one of them can start. */
+static void check_group(struct work *w, const struct held *h)
+{
+	const struct reconcile_function *f = function_at(w, h->at);
+
+	for (size_t i = 0; f && f->group >= 0 && i < w->nheld; i++) {
+		const struct held *o = &w->held[i];
+		const struct reconcile_function *g = o->in != h->in ? function_at(w, o->at) : NULL;
+		char name[BDF_TEXT_MAX];
+
+		if (!g || g->group != f->group)
+			continue;
+		note_of(w, h, GROUP, say(w, "it is in one IOMMU group with %s of instance %s: the two are not apart", bdf_text(name, g->bdf), o->in->name));
+		return;
+	}
+}
+
+static void check_device(struct work *w, const struct held *h)
+{
+	if (!bdf_eq(h->at, h->device->bdf))
+		decide(w, (struct reconcile_decision){ .kind = RECONCILE_MOVE, .instance = h->in->name, .bdf = h->device->bdf, .to = h->at,
+			.text = say(w, "its card, serial number %s, is in another place", h->device->serial) });
+	else if (h->where == MOVED)
+		note_moved(w, h);
+	else if (h->where == TWICE)
+		note_twice(w, h);
+	else if (h->where == GONE)
+		note_gone(w, h);
+	if (runs(w, h->in))
+		check_driver(w, h);
+	check_group(w, h);
+}
+
+static void check_devices(struct work *w, const struct reconcile_instance *in)
+{
+	for (size_t i = 0; i < w->nheld && w->in->read; i++)
+		if (w->held[i].in == in)
+			check_device(w, &w->held[i]);
+}
+
+/* ---- an instance and its domain -------------------------------------------------------------------------- */
+
+static void enter(struct work *w, const struct reconcile_instance *in, enum reconcile_kind kind, enum inst_state state, const char *text)
+{
+	decide(w, (struct reconcile_decision){ .kind = kind, .instance = in->name, .state = state, .text = text });
+}
+
+static void keep(struct work *w, const struct reconcile_instance *in, const char *text)
+{
+	enter(w, in, RECONCILE_KEEP, in->state, text);
+}
+
+/* The host was booted since it was started: all that its steps did is gone. */
+static bool rebooted(const struct work *w, const struct reconcile_instance *in)
+{
+	return w->in->read && *w->in->boot && *in->boot && strcmp(w->in->boot, in->boot) != 0;
+}
+
+static bool is_whole(const struct work *w, const struct reconcile_instance *in)
+{
+	for (size_t i = 0; i < w->nheld; i++)
+		if (w->held[i].in == in && (w->held[i].where != HERE || is_foreign(w, w->held[i].at)))
+			return false;
+	return true;
+}
+
+/* The instance runs, by the store, and its domain does not. */
+static void ended(struct work *w, const struct reconcile_instance *in, const struct act_guest *g)
+{
+	if (rebooted(w, in)) {
+		bool again = w->in->restart && is_whole(w, in);
+
+		enter(w, in, RECONCILE_STATE, INST_STOPPED, again ? NULL :
+			      say(w, "the host was booted again while it ran%s; a start makes its devices ready again, which it keeps",
+				  w->in->restart ? ", and its devices are not all as they were" : ""));
+		if (again)
+			enter(w, in, RECONCILE_START, INST_STOPPED, "the host was booted again while it ran; [guests] on_host_boot is restart");
+	} else if (!g) {
+		enter(w, in, RECONCILE_STATE, INST_STOPPED, "its domain is gone: somebody undefined it; a start defines it again");
+	} else if (g->state == ACT_DOMAIN_CRASHED) {
+		enter(w, in, RECONCILE_CRASHED, INST_STOPPED, "the guest ended by a fault");
+	} else {
+		enter(w, in, RECONCILE_STATE, INST_STOPPED, NULL);
+	}
+}
+
+static void started(struct work *w, const struct reconcile_instance *in)
+{
+	if (in->state == INST_STOPPED)
+		enter(w, in, RECONCILE_STATE, INST_RUNNING, NULL);
+	else
+		keep(w, in, "its guest runs");
+	if (w->in->read && *w->in->boot && !*in->boot)
+		decide(w, (struct reconcile_decision){ .kind = RECONCILE_BOOT, .instance = in->name, .text = "its guest runs" });
+	if (rebooted(w, in))
+		note(w, in, UNPROVISIONED, NULL, "its domain was started since the host booted, and not by velad: VF settings, ACS and the like may "
+		     "not be there; stop and start it");
+}
+
+static void check_settled(struct work *w, const struct reconcile_instance *in)
+{
+	const struct act_guest *g = guest_of(w, in);
+
+	if (!w->in->asked) {
+		note(w, in, LIBVIRT_UNKNOWN, NULL, say(w, "libvirt cannot be asked: it was %s when it was seen last", inst_state_text(in->state)));
+		keep(w, in, "libvirt cannot be asked");
+	} else if (runs(w, in)) {
+		started(w, in);
+	} else if (in->state == INST_STOPPED) {
+		keep(w, in, g ? "its guest is off" : "it has no domain; a start defines it");
+	} else {
+		ended(w, in, g);
+	}
+}
+
+static void check_domain(struct work *w, const struct reconcile_instance *in)
+{
+	const struct act_guest *g = guest_of(w, in);
+
+	if (!g)
+		return;
+	if (strcmp(g->name, in->domain) != 0)
+		decide(w, (struct reconcile_decision){ .kind = RECONCILE_DOMAIN, .instance = in->name, .domain = g->name,
+			.text = say(w, "its domain is called %s now, and was %s", g->name, in->domain) });
+	if (strcmp(g->name, in->name) != 0)
+		note(w, in, RENAMED, NULL, say(w, "somebody has renamed its domain to %s; it is known by its uuid", g->name));
+}
+
+static void check_shared(struct work *w, const struct reconcile_instance *in)
+{
+	for (size_t i = 0; i < w->nheld; i++) {
+		const struct act_guest *g = w->held[i].in == in ? taker_of(w, w->held[i].at) : NULL;
+
+		if (g)
+			note_of(w, &w->held[i], SHARED, say(w, "domain %s, which velad does not know, has it too, and is %s; take it out of there",
+							    g->name, g->state == ACT_DOMAIN_RUNNING ? "running" : "off"));
+	}
+}
+
+static bool is_settled(enum inst_state s)
+{
+	return s == INST_RUNNING || s == INST_DEGRADED || s == INST_STOPPED;
+}
+
+/* Whether it was looked at what the rule is about. */
+static bool was_looked_at(const struct work *w, const struct reconcile_instance *in, const char *rule)
+{
+	if (strcmp(rule, LIBVIRT_UNKNOWN) == 0)
+		return true;
+	if (strcmp(rule, RENAMED) == 0 || strcmp(rule, SHARED) == 0)
+		return w->in->asked;
+	if (strcmp(rule, RUNS) == 0)
+		return w->in->asked && !in->busy;
+	return w->in->asked && w->in->read && !in->busy;
+}
+
+static void forget(struct work *w, const struct reconcile_instance *in)
+{
+	for (size_t i = 0; i < in->nnotes; i++)
+		if (!w->wanted[i] && was_looked_at(w, in, in->note[i].rule))
+			decide(w, (struct reconcile_decision){ .kind = RECONCILE_FORGET, .instance = in->name, .rule = in->note[i].rule,
+				.device = in->note[i].device, .text = "it is not so any more" });
+}
+
+static void check_instance(struct work *w, const struct reconcile_instance *in)
+{
+	w->wanted = arena_array(w->arena, in->nnotes + 1, sizeof(*w->wanted));
+	w->oom = w->oom || !w->wanted;
+	if (w->oom)
+		return;
+	check_domain(w, in);
+	check_shared(w, in);
+	if (in->busy) {
+		enter(w, in, RECONCILE_RESUME, in->state, "an operation waits or runs");
+	} else if (is_settled(in->state)) {
+		check_settled(w, in);
+		check_devices(w, in);
+	} else {
+		if (in->state == INST_FAILED)
+			keep(w, in, "it failed");
+		else
+			enter(w, in, RECONCILE_STATE, INST_FAILED, say(w, "it was %s, and the store has no operation that would bring it to an end; "
+								       "delete it", inst_state_text(in->state)));
+		if (runs(w, in))
+			note(w, in, RUNS, NULL, "its domain runs, though the instance failed; delete it");
+		check_devices(w, in);
+	}
+	forget(w, in);
+}
+
+/* ---- domains of nobody ------------------------------------------------------------------------------------ */
+
+static void take(struct work *w, struct bdf bdf, const struct act_guest *g)
+{
+	bool running = g->state == ACT_DOMAIN_RUNNING;
+
+	for (size_t i = 0; i < w->in->nforeign; i++) {
+		const struct reconcile_foreign *f = &w->in->foreign[i];
+
+		if (bdf_eq(f->bdf, bdf) && f->runs == running && strcmp(f->domain, g->name) == 0 && strcmp(f->uuid, g->uuid) == 0)
+			return;
+	}
+	for (size_t i = 0; i < w->n; i++)
+		if (w->list[i].kind == RECONCILE_FOREIGN && bdf_eq(w->list[i].bdf, bdf))
+			return;
+	decide(w, (struct reconcile_decision){ .kind = RECONCILE_FOREIGN, .bdf = bdf, .domain = g->name, .uuid = g->uuid, .runs = running,
+		.text = say(w, "domain %s has it, which %s", g->name, g->ours ? "carries velad's mark and is no instance's" : "velad does not know") });
+}
+
+static void check_foreign(struct work *w)
+{
+	for (size_t i = 0; i < w->in->nforeign; i++) {
+		const struct reconcile_foreign *f = &w->in->foreign[i];
+
+		if (holder_of(w, f->bdf, NULL) || !is_foreign(w, f->bdf))
+			decide(w, (struct reconcile_decision){ .kind = RECONCILE_FREE, .bdf = f->bdf, .domain = f->domain, .uuid = f->uuid,
+				.text = say(w, "domain %s has it no more", f->domain) });
+	}
+	for (size_t i = 0; i < w->in->nguests; i++)
+		for (size_t k = 0; k < w->in->guest[i].n; k++) {
+			struct bdf bdf = w->in->guest[i].device[k];
+			const struct act_guest *g = taker_of(w, bdf);
+
+			if (g && !holder_of(w, bdf, NULL))
+				take(w, bdf, g);
+		}
+}
+
+int reconcile(struct reconcile_decision **ret, size_t *n, const struct reconcile_input *in, struct arena *arena, struct error *err)
+{
+	struct work w = { .in = in, .arena = arena };
+	int r = hold_all(&w, err);
+
+	if (r < 0)
+		return r;
+	locate_all(&w);
+	for (size_t i = 0; i < in->ninstances; i++)
+		check_instance(&w, &in->instance[i]);
+	if (in->asked)
+		check_foreign(&w);
+	if (w.oom)
+		return error_set(err, -ENOMEM, "no memory to compare instances with the machine");
+	*ret = w.list;
+	*n = w.n;
+	return 0;
+}
