@@ -25,7 +25,7 @@ const char *const reconcile_rules[] = { LIBVIRT_UNKNOWN, RENAMED, RUNS, UNPROVIS
 
 static const char *const kinds[RECONCILE_KIND_MAX_] = {
 	[RECONCILE_KEEP] = "keep",     [RECONCILE_RESUME] = "resume",   [RECONCILE_STATE] = "state",     [RECONCILE_CRASHED] = "crashed",
-	[RECONCILE_START] = "start",   [RECONCILE_BOOT] = "boot",       [RECONCILE_DOMAIN] = "domain",   [RECONCILE_MOVE] = "move",
+	[RECONCILE_START] = "start",   [RECONCILE_BOOT] = "boot",       [RECONCILE_DOMAIN] = "domain",   [RECONCILE_MOVE] = "move",     [RECONCILE_VOID] = "void",
 	[RECONCILE_NOTE] = "note",     [RECONCILE_FORGET] = "forget",   [RECONCILE_FOREIGN] = "foreign", [RECONCILE_FREE] = "free",
 	[RECONCILE_QUARANTINE] = "quarantine",
 };
@@ -42,7 +42,7 @@ struct held { /* one device of one instance */
 	const struct reconcile_device   *device;
 	enum whereabouts                 where;
 	struct bdf                       at;    /* where it is to be from now on */
-	struct bdf                       found; /* of MOVED */
+	struct bdf                       found, pf; /* of MOVED; pf: of a VF */
 	const char                      *other; /* serial of what is in its place; NULL: nothing is */
 };
 
@@ -88,23 +88,25 @@ static const char *__attribute__((format(printf, 2, 3))) say(struct work *w, con
 	return text ? text : "";
 }
 
-static void note(struct work *w, const struct reconcile_instance *in, const char *rule, const char *device, const char *text)
+/* True: it is new. */
+static bool note(struct work *w, const struct reconcile_instance *in, const char *rule, const char *device, const char *text)
 {
 	device = device ? device : in->name;
 	for (size_t i = 0; i < in->nnotes; i++)
 		if (strcmp(in->note[i].rule, rule) == 0 && strcmp(in->note[i].device, device) == 0) {
 			w->wanted[i] = true;
 			if (strcmp(in->note[i].text, text) == 0)
-				return;
+				return false;
 		}
 	decide(w, (struct reconcile_decision){ .kind = RECONCILE_NOTE, .instance = in->name, .rule = rule, .device = device, .text = text });
+	return true;
 }
 
-static void note_of(struct work *w, const struct held *h, const char *rule, const char *text)
+static bool note_of(struct work *w, const struct held *h, const char *rule, const char *text)
 {
 	char name[BDF_TEXT_MAX];
 
-	note(w, h->in, rule, say(w, "%s", bdf_text(name, h->at)), text);
+	return note(w, h->in, rule, say(w, "%s", bdf_text(name, h->at)), text);
 }
 
 /* ---- where devices are ---------------------------------------------------------------------------------- */
@@ -157,6 +159,7 @@ static void locate(struct work *w, struct held *h)
 		if (g->vf || strcmp(g->serial, d->serial) != 0 || (g->bdf.devfn & 7) != (physical(d).devfn & 7))
 			continue;
 		h->where = h->where == GONE && place(&h->found, d, g->bdf) ? MOVED : TWICE;
+		h->pf = is_vf(d) ? g->bdf : BDF_NONE;
 	}
 }
 
@@ -317,12 +320,17 @@ static void note_twice(struct work *w, const struct held *h)
 			quarantine(w, h, w->in->function[i].bdf);
 }
 
+/* What a delete would give back is not of the card that is there now. */
 static void note_gone(struct work *w, const struct held *h)
 {
+	bool is_new;
+
 	if (!h->other)
-		note_of(w, h, MISSING, say(w, "it is not there%s; put the card back, or delete the instance", is_vf(h->device) ? ", nor is its PF" : ""));
+		is_new = note_of(w, h, MISSING, say(w, "it is not there%s; put the card back, or delete the instance", is_vf(h->device) ? ", nor is its PF" : ""));
 	else
-		note_of(w, h, MISSING, say(w, "another card is in its place: its serial number is %s, and was %s", h->other, h->device->serial));
+		is_new = note_of(w, h, MISSING, say(w, "another card is in its place: its serial number is %s, and was %s", h->other, h->device->serial));
+	if (is_new && h->other && !runs(w, h->in) && w->in->asked)
+		decide(w, (struct reconcile_decision){ .kind = RECONCILE_VOID, .instance = h->in->name, .bdf = h->at, .text = "another card is in its place" });
 }
 
 /* Of one that runs: its guest has lost it. */
@@ -357,7 +365,7 @@ static void check_group(struct work *w, const struct held *h)
 static void check_device(struct work *w, const struct held *h)
 {
 	if (!bdf_eq(h->at, h->device->bdf))
-		decide(w, (struct reconcile_decision){ .kind = RECONCILE_MOVE, .instance = h->in->name, .bdf = h->device->bdf, .to = h->at,
+		decide(w, (struct reconcile_decision){ .kind = RECONCILE_MOVE, .instance = h->in->name, .bdf = h->device->bdf, .to = h->at, .pf = h->pf,
 			.text = say(w, "its card, serial number %s, is in another place", h->device->serial) });
 	else if (h->where == MOVED)
 		note_moved(w, h);

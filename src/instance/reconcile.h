@@ -73,7 +73,8 @@ enum reconcile_kind {
 	RECONCILE_START,   /* and is started again */
 	RECONCILE_BOOT,    /* it was started in this boot */
 	RECONCILE_DOMAIN,  /* its domain is called `domain` now */
-	RECONCILE_MOVE,    /* its device `bdf` is at `to` now */
+	RECONCILE_MOVE,    /* its device `bdf` is at `to` now, and its PF at `pf` */
+	RECONCILE_VOID,    /* another card is where its device `bdf` was: nothing of it is to be given back there */
 	RECONCILE_NOTE,    /* a finding: rule, device, text */
 	RECONCILE_FORGET,  /* a finding that is none any more: rule, device */
 	RECONCILE_FOREIGN, /* `bdf` is taken by `domain`; or that is new about it */
@@ -88,7 +89,7 @@ struct reconcile_decision {
 	enum reconcile_kind kind;
 	const char         *instance; /* NULL: of none */
 	enum inst_state     state;
-	struct bdf          bdf, to;
+	struct bdf          bdf, to, pf; /* pf: BDF_NONE of what is no VF */
 	const char         *domain, *uuid, *rule, *device;
 	bool                runs; /* the foreign domain */
 	const char         *text; /* why, for people; never NULL but where it says so */

@@ -114,6 +114,8 @@ static void line(struct sbuf *b, const struct reconcile_decision *d)
 		sbuf_addf(b, " %s", d->instance);
 	if (state)
 		sbuf_addf(b, " %s", inst_state_text(d->state));
+	if (d->kind == RECONCILE_VOID)
+		sbuf_addf(b, " %s", bdf_text(bdf, d->bdf));
 	if (d->kind == RECONCILE_MOVE)
 		sbuf_addf(b, " %s %s", bdf_text(bdf, d->bdf), bdf_text(to, d->to));
 	if (!d->instance)
@@ -183,19 +185,10 @@ static void apply_move(struct world *w, struct reconcile_instance *in, const str
 	struct reconcile_device *all = w->device[in - w->in];
 
 	for (size_t i = 0; i < in->n; i++) {
-		uint32_t delta;
-
 		if (done[i] || !bdf_eq(all[i].bdf, d->bdf))
 			continue;
-		delta = ((uint32_t)all[i].bdf.bus << 8 | all[i].bdf.devfn) - ((uint32_t)all[i].pf.bus << 8 | all[i].pf.devfn);
-		if (!bdf_eq(all[i].pf, BDF_NONE))
-			for (size_t k = 0; k < w->input.nfunctions; k++) {
-				struct bdf at;
-
-				if (!w->fn[k].vf && bdf_add(&at, w->fn[k].bdf, delta) && bdf_eq(at, d->to) &&
-				    strcmp(w->fn[k].serial, all[i].serial) == 0)
-					all[i].pf = w->fn[k].bdf;
-			}
+		assert_int_equal(bdf_eq(all[i].pf, BDF_NONE), bdf_eq(d->pf, BDF_NONE));
+		all[i].pf = d->pf;
 		all[i].bdf = d->to;
 		((bool *)done)[i] = true;
 		return;
@@ -610,7 +603,7 @@ static void renumbered(void **state)
 	w->fn[0].serial = "gpu2";
 	w->fn[3].serial = "gpu1";
 	expect_text(w, RECONCILE_NOTE, "is at 0000:3b:00.0 now, which instance b holds");
-	expect(w, "keep a\nnote a device.elsewhere 0000:19:00.0\nkeep b\nnote b device.missing 0000:3b:00.0\n");
+	expect(w, "keep a\nnote a device.elsewhere 0000:19:00.0\nkeep b\nnote b device.missing 0000:3b:00.0\nvoid b 0000:3b:00.0\n");
 	w = world_new(); /* to where another domain has it */
 	usual(w, INST_STOPPED, ACT_DOMAIN_SHUTOFF);
 	w->fn[0].serial = "gpu2";
@@ -633,7 +626,7 @@ static void another_card(void **state)
 	usual(w, INST_STOPPED, ACT_DOMAIN_SHUTOFF);
 	w->fn[0].serial = "gpu9";
 	expect_text(w, RECONCILE_NOTE, "its serial number is gpu9, and was gpu1");
-	expect(w, "keep a\nnote a device.missing 0000:19:00.0\n");
+	expect(w, "keep a\nnote a device.missing 0000:19:00.0\nvoid a 0000:19:00.0\n");
 	w = world_new(); /* without a serial number it is its BDF */
 	usual(w, INST_STOPPED, ACT_DOMAIN_SHUTOFF);
 	w->device[0][0].serial = "";
