@@ -100,7 +100,7 @@ static const struct option options[] = {
 	{ "file", 'f', "FILE", TEXT, CTL_REQUEST, AT(file), NULL, NULL,
 	  "the request as JSON, - is stdin; no flags above then" },
 	{ "lease", 0, "SEC", SECONDS, CTL_PLAN, AT(lease), NULL, NULL, "hold the devices for so long, at most 300 s" },
-	{ "plan", 0, "ID", TEXT, CTL_CREATE, AT(plan), NULL, NULL, "the plan that this lease holds; no flags above then" },
+	{ "plan", 0, "ID", TEXT, CTL_CREATE, AT(plan), NULL, NULL, "the plan of this lease; beside it only what boots" },
 	{ "bundle", 0, "N", COUNT, CTL_CREATE, AT(bundle), NULL, NULL, "which of its bundles (default 0)" },
 	{ "xml", 0, NULL, FLAG, CTL_PLAN, AT(xml), NULL, NULL, "print only the domain XML" },
 	{ "nccl", 0, NULL, FLAG, CTL_PLAN, AT(nccl), NULL, NULL, "print only NCCL's topology file for the guest" },

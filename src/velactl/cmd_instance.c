@@ -37,14 +37,18 @@ int ctl_instance_path(char path[96], const char *name, struct error *err)
 	return 0;
 }
 
-/* {"plan", "bundle", "name"}: everything else was said when the plan was made. */
+/* {"plan", "bundle", "name"}, and what the guest boots: velad refuses what was decided when the plan was made. */
 static int lease_body(json_object **ret, struct ctl *c, const char *name, struct error *err)
 {
 	struct json_out o = json_out_new();
 
-	if (c->args.file || c->args.request) {
+	if (c->args.file) {
 		json_object_put(o.obj);
-		return error_set(err, -EINVAL, "--plan and request flags or --file together; say one of them");
+		return error_set(err, -EINVAL, "--plan and --file together; say one of them");
+	}
+	if (c->args.request) {
+		json_object_object_foreach(c->args.request, key, value)
+			json_add(&o, key, json_object_get(value));
 	}
 	json_add_string(&o, "plan", c->args.plan);
 	json_add_uint(&o, "bundle", c->args.bundle);

@@ -27,6 +27,7 @@
 #include "velad/metrics.h"
 #include "velad/operations.h"
 #include "velad/plans.h"
+#include "velad/renew.h"
 
 static const char openapi[] =
 #include "openapi.inc"
@@ -245,7 +246,7 @@ static int plan_instance(struct manager *m, struct plan **ret, const struct plan
 		return error_set(err, -EINVAL, "request lacks the key \"name\"");
 	r = check_name(m, request->name, err);
 	if (r == 0)
-		r = lease ? plans_renew(m, &plan, request, lease, bundle, res, err) : plans_make(m, &plan, request, NULL, 0, err);
+		r = lease ? renew_plan(m, &plan, request, lease, bundle, res, err) : plans_make(m, &plan, request, NULL, 0, err);
 	if (r == 0 && !plan->fits)
 		r = refuse(plan, res, err);
 	if (r == 0)

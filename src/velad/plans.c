@@ -251,8 +251,8 @@ static int merge(json_object **ret, const struct lease_bundle *b, json_object *b
 	json_object_object_foreach(body, key, value) {
 		(void)value;
 		if (!may_follow(key))
-			return error_set(err, -EINVAL, "request.%.40s is what the plan has decided; with plan only name, bundle, boot, and "
-					 "what the guest boots can be said", key);
+			return error_set(err, -EINVAL, "request.%.40s is what the plan has decided; with plan only name, bundle, tags, and "
+					 "what the guest boots and is told at its boot can be said", key);
 	}
 	if (json_object_deep_copy(b->request, &o, NULL) < 0)
 		return error_set(err, -ENOMEM, "no memory for the request");
@@ -306,59 +306,6 @@ int plans_read(struct manager *m, struct plan_request *ret, struct lease **lease
 	if (r == 0)
 		*lease = l;
 	return r;
-}
-
-static bool same_bundle(const struct plan *a, const struct plan *b)
-{
-	bool same = a->ngpus == b->ngpus && a->nvfs == b->nvfs && a->ncompanions == b->ncompanions &&
-		    a->nextras == b->nextras && a->ncells == b->ncells;
-
-	for (size_t i = 0; same && i < a->ngpus; i++)
-		same = bdf_eq(a->gpu[i], b->gpu[i]);
-	for (size_t i = 0; same && i < a->nvfs; i++)
-		same = bdf_eq(a->vf[i].bdf, b->vf[i].bdf) && bdf_eq(a->vf[i].gpu, b->vf[i].gpu) && a->vf[i].path == b->vf[i].path;
-	for (size_t i = 0; same && i < a->ncompanions; i++)
-		same = bdf_eq(a->companion[i].bdf, b->companion[i].bdf);
-	for (size_t i = 0; same && i < a->nextras; i++)
-		same = bdf_eq(a->extra[i].bdf, b->extra[i].bdf);
-	for (size_t i = 0; same && i < a->ncells; i++)
-		same = a->cell[i].host_node == b->cell[i].host_node && a->cell[i].memory == b->cell[i].memory &&
-		       a->cell[i].vcpus == b->cell[i].vcpus;
-	return same;
-}
-
-/* What is free now may be better than the lease: its devices are required, so that they are chosen again. */
-static void require(struct plan_request *r, const struct plan *p)
-{
-	r->nrequire = 0;
-	for (size_t i = 0; i < p->ngpus && r->nrequire < PLAN_LIST_MAX; i++)
-		r->require[r->nrequire++] = p->gpu[i];
-	for (size_t i = 0; i < p->nvfs && r->nrequire < PLAN_LIST_MAX; i++)
-		r->require[r->nrequire++] = p->vf[i].bdf;
-	for (size_t i = 0; i < p->nextras && r->nrequire < PLAN_LIST_MAX; i++)
-		if (!p->extra[i].nvswitch)
-			r->require[r->nrequire++] = p->extra[i].bdf;
-}
-
-int plans_renew(struct manager *m, struct plan **ret, const struct plan_request *request, const struct lease *lease,
-		size_t bundle, struct api_response *res, struct error *err)
-{
-	const struct plan *old = lease->bundle[bundle].plan;
-	auto_(plan_free) struct plan *plan = NULL;
-	struct plan_request again = *request; /* its strings stay the request's */
-	int r;
-
-	require(&again, old);
-	r = plans_make(m, &plan, &again, lease, bundle, err);
-	if (r < 0)
-		return r;
-	if (!plan->fits || !same_bundle(old, plan)) {
-		res->reasons = plan_reasons_json(plan->reason, plan->nreasons);
-		return error_set(err, -ESTALE, "lease %s: the machine changed since generation %llu, and the plan cannot be had as it was; "
-				 "release it and plan again", lease->id, (unsigned long long)old->generation);
-	}
-	*ret = steal(plan);
-	return 0;
 }
 
 void plans_used(struct manager *m, struct lease *lease, size_t bundle)

@@ -25,10 +25,6 @@ int plans_taken(struct manager *m, const struct plan_taken **ret, size_t *n, str
  * request with these. lease NULL after it: there is none. */
 int plans_read(struct manager *m, struct plan_request *ret, struct lease **lease, size_t *bundle, const struct api_request *req,
 	       struct error *err);
-/* The leased bundle planned again: the same devices and cells, steps from the machine as it is now. -ESTALE: the same
- * cannot be had any more. */
-int plans_renew(struct manager *m, struct plan **ret, const struct plan_request *request, const struct lease *lease,
-		size_t bundle, struct api_response *res, struct error *err);
 /* An instance has it. */
 void plans_used(struct manager *m, struct lease *lease, size_t bundle);
 

@@ -49,7 +49,12 @@ is "an instance of it has what it held" "$gpu $vf" "$(ctl -o json show one | of 
 [[ $(ctl -o json show one | of 'd["state"]') == running ]] || sed 's/^/#   /' <<<"$out"
 is "its request is the lease's" "1 1 268435456" "$(ctl -o json show one | of '"%d %d %d" % tuple(d["request"][k] for k in ("gpus", "vfs_per_gpu", "memory"))')"
 is "the lease is gone" "no leases 3" "$(ctl leases) $(ctl create two --plan "$id" >/dev/null 2>&1; echo $?)"
-is "to be said with a lease: nothing that it decided" "velactl: --plan and request flags or --file together; say one of them" "$(ctl create two --plan "$id" --gpus 2 2>&1)"
+read -r id gpu vf < <(lease 60)
+is "to be said with a lease: nothing that it decided" "velactl: request.gpus is what the plan has decided; with plan only name, bundle, tags, and what the guest boots and is told at its boot can be said" "$(
+	ctl create two --plan "$id" --gpus 2 2>&1)"
+ctl create two --plan "$id" --tag team=blue --kernel /boot/vmlinuz --cmdline quiet >/dev/null 2>&1
+is "but what the guest boots, and tags" "$gpu blue /boot/vmlinuz quiet" "$(ctl -o json show two | of '" ".join([d["bundle"]["gpus"][0]["bdf"], d["request"]["tags"]["team"], d["request"]["boot"]["kernel"], d["request"]["boot"]["cmdline"]])')"
+ctl delete two >/dev/null 2>&1
 
 # ---- several at once
 last=$(ctl -o json topo | of "[n['bdf'] for n in d['nodes'] if n['kind'] == 'gpu' and not n['owner']][0]") # the first that is free
@@ -78,8 +83,8 @@ ctl delete two >/dev/null 2>&1
 read -r id gpu _ < <(lease 60)
 put "remove $gpu" "$sim/event"
 out=$(ctl -o json create one --plan "$id" 2>/dev/null)
-is "its GPU went: stale_plan, with the reason, and the lease stays to be released" "stale_plan True lease $id released" \
-	"$(of '"%s %s" % (d["code"], any(r["device"] == "'"$gpu"'" for r in d["reasons"]))' <<<"$out") $(ctl release "$id")"
+is "its GPU went: stale_plan, with what changed, and the lease stays to be released" "stale_plan it was removed lease $id released" \
+	"$(of '"%s %s" % (d["code"], " ".join(r["observed"] for r in d["reasons"] if r["rule"] == "plan.changed" and r["device"] == "'"$gpu"'"))' <<<"$out") $(ctl release "$id")"
 
 # ---- it ends
 read -r id gpu _ < <(lease 1)
