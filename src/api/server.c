@@ -486,7 +486,10 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *self)
 
 void api_server_wake(struct api_server *s)
 {
-	resume(s, true, 0); /* MHD's epoll descriptor tells of it */
+	if (!s->waiting)
+		return;
+	resume(s, true, 0);
+	run_or_exit(s); /* MHD's epoll descriptor does not tell of it: only the next run looks */
 }
 
 const struct api_stats *api_server_stats(struct api_server *s)
