@@ -22,10 +22,10 @@ declare -A may=(
 )
 # header -> the only files that may include it
 declare -A only=(
-	['libvirt/']='^src/act/(libvirt|domains|storage)\.c$'
+	['libvirt/']='^src/act/(libvirt|domains|console|storage)\.c$'
 	['libkmod.h']='^src/act/kmod\.c$'
 	['sqlite3.h']='^src/instance/(store|store_[a-z]+)\.[ch]$'
-	['microhttpd.h']='^src/api/server\.c$'
+	['microhttpd.h']='^src/api/(server\.c|upgrade\.[ch])$'
 	['curl/']='^src/client/client\.c$'
 	['ini.h']='^src/base/conf\.c$'
 	['libxml/']='^src/(guest/(xml|domain)|act/(libvirt|domains|storage))\.[ch]$'

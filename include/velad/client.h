@@ -31,6 +31,9 @@ struct velad_reply {
  * -EIO: the connection broke. Thread-safe after curl_global_init(3), which the first call does otherwise. */
 int velad_call(struct velad_reply *ret, const char *socket, const char *method, const char *path,
 	       const char *body, long timeout_ms);
+/* A GET of a path whose connection then speaks another protocol, such as "velad-console" on /v1/instances/NAME/console: with
+ * status 101, *fd is it, the caller's to close. Waits for ever. Returns and fills ret as above. */
+int velad_open(struct velad_reply *ret, int *fd, const char *socket, const char *path, const char *protocol);
 void velad_reply_done(struct velad_reply *r);
 
 #ifdef __cplusplus

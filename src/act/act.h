@@ -151,6 +151,9 @@ struct act_ops {
 	 * the plug. */
 	int (*domain_order)(void *self, const char *name, enum act_order order, struct error *err);
 	int (*domain_stop)(void *self, const char *name, struct error *err); /* destroy, undefine; absent is fine */
+	/* What the guest's serial console says goes to the socket fd, after hello, and what comes from there to it, until either ends;
+	 * fd stays the caller's. -ENOENT as above; -EBUSY: it is off, or somebody has its console, from whom force takes it. */
+	int (*console)(void *self, const char *name, bool force, int fd, const char *hello, struct error *err);
 };
 
 struct act {
@@ -167,12 +170,14 @@ int act_machine_new(struct act_machine **ret, struct host_root *root, const char
 		    const char *fmpm, struct error *err);
 struct act_machine *act_machine_free(struct act_machine *m);
 AUTO_DEFINE(struct act_machine *, act_machine_free);
-/* Where images, disks and seeds are; all borrowed. To be said before the first of the calls above. */
+/* Where images, disks and seeds are, and the logs of consoles; all borrowed. To be said before the first of the calls above. */
 struct act_images {
-	const char *pool, *dir, *source;
+	const char *pool, *dir, *source, *logs;
 };
 void act_machine_images(struct act_machine *m, const struct act_images *at);
 struct act act_machine_act(struct act_machine *m);
+/* A descriptor of a file of the log of a guest's console (act/log.h). May be called where nothing may block. */
+int act_machine_log(struct act_machine *m, const char *name, unsigned file, struct error *err);
 
 /* What the hypervisor can start: "kvm", "qemu" or "test"; and QEMU's version, major * 1000000 + minor * 1000 + release, 0
  * unknown or not QEMU. -EREMOTEIO when libvirt does not answer. */

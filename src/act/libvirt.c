@@ -211,8 +211,7 @@ int act_virt_ours(virDomainPtr dom, struct error *err)
 }
 
 /* As find(), of velad's domains only. */
-static int find_ours(struct act_virt *v, virConnectPtr *conn, virDomainPtr *dom, const char *name,
-		     struct error *err)
+int act_virt_find(struct act_virt *v, virConnectPtr *conn, virDomainPtr *dom, const char *name, struct error *err)
 {
 	auto_(virConnectClose) virConnectPtr c = NULL;
 	auto_(virDomainFree) virDomainPtr d = NULL;
@@ -263,7 +262,7 @@ int act_virt_domain(struct act_virt *v, enum act_domain *ret, const char *name, 
 	auto_(virConnectClose) virConnectPtr conn = NULL;
 	auto_(virDomainFree) virDomainPtr dom = NULL;
 	enum act_domain now = ACT_DOMAIN_ABSENT;
-	int r = find_ours(v, &conn, &dom, name, err);
+	int r = act_virt_find(v, &conn, &dom, name, err);
 
 	if (r == 0 && dom)
 		r = act_virt_state(dom, &now, err);
@@ -410,7 +409,7 @@ int act_virt_order(struct act_virt *v, const char *name, enum act_order order, s
 	auto_(virConnectClose) virConnectPtr conn = NULL;
 	auto_(virDomainFree) virDomainPtr dom = NULL;
 	bool active = false;
-	int r = find_ours(v, &conn, &dom, name, err);
+	int r = act_virt_find(v, &conn, &dom, name, err);
 
 	if (r == 0 && !dom)
 		return error_set(err, -ENOENT, "libvirt has no domain %s that velad made", name);
@@ -426,7 +425,7 @@ int act_virt_stop(struct act_virt *v, const char *name, struct error *err)
 	auto_(virConnectClose) virConnectPtr conn = NULL;
 	auto_(virDomainFree) virDomainPtr dom = NULL;
 	enum act_domain left = ACT_DOMAIN_ABSENT;
-	int r = find_ours(v, &conn, &dom, name, err);
+	int r = act_virt_find(v, &conn, &dom, name, err);
 
 	if (r < 0 || !dom)
 		return r;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* act/libvirt — domains. No libvirt type leaves libvirt.c, domains.c and storage.c, the only files that include its headers.
+/* act/libvirt — domains. No libvirt type leaves libvirt.c, domains.c, console.c and storage.c, the only files
+ * that include its headers.
  *
  * A domain is velad's if it carries the metadata element PLAN_DOMAIN_MARK; any other domain of the same
  * name is never touched. Thread-safe: callers share one connection, opened on first use and again when
@@ -18,6 +19,8 @@ AUTO_DEFINE(struct act_virt *, act_virt_free);
 struct _virConnect;
 struct _virDomain;
 int act_virt_connection(struct act_virt *v, struct _virConnect **ret, struct error *err);
+/* Velad's domain of that name, NULL if there is none; the caller frees it. */
+int act_virt_find(struct act_virt *v, struct _virConnect **conn, struct _virDomain **dom, const char *name, struct error *err);
 int act_virt_ours(struct _virDomain *dom, struct error *err); /* 1 it carries velad's mark, 0 it does not, or is gone */
 int act_virt_state(struct _virDomain *dom, enum act_domain *ret, struct error *err); /* one that has just gone is off */
 
@@ -29,6 +32,7 @@ int act_virt_domain(struct act_virt *v, enum act_domain *ret, const char *name, 
 /* -EEXIST: a foreign domain has the name. Leaves nothing behind when it fails. */
 int act_virt_start(struct act_virt *v, const char *name, const char *xml, struct error *err);
 int act_virt_order(struct act_virt *v, const char *name, enum act_order order, struct error *err); /* as in act_ops */
+int act_virt_console(struct act_virt *v, const char *name, bool force, int fd, const char *hello, struct error *err); /* likewise; while watched */
 int act_virt_stop(struct act_virt *v, const char *name, struct error *err);
 int act_virt_type(struct act_virt *v, char ret[16], unsigned *qemu, struct error *err); /* as act_domain_type() */
 /* One watch at a time in a process. Events come while libvirt can be reached; a thread looks for it again

@@ -10,6 +10,7 @@
 
 #include "act/kmod.h"
 #include "act/libvirt.h"
+#include "act/log.h"
 #include "act/partition.h"
 #include "act/pci.h"
 #include "act/remote.h"
@@ -200,9 +201,41 @@ static int domains(void *self, struct act_guest **ret, size_t *n, struct arena *
 	return act_virt_domains(((struct act_machine *)self)->virt, ret, n, arena, err);
 }
 
+static struct wire_call log_call(const char *name, unsigned file)
+{
+	struct wire_call c = wire_call(WIRE_LOG, (struct bdf){ 0 });
+
+	(void)snprintf(c.driver.driver, sizeof(c.driver.driver), "%s", name);
+	c.number = (uint16_t)file;
+	return c;
+}
+
+int act_machine_log(struct act_machine *m, const char *name, unsigned file, struct error *err)
+{
+	struct wire_call c = log_call(name, file);
+
+	return m->remote ? act_remote_fd(m->remote, &c, err) : act_log_open(m->storage.at.logs, name, file, err);
+}
+
+static int drop_log(struct act_machine *m, const char *name, struct error *err)
+{
+	struct wire_call c = log_call(name, WIRE_LOG_DROP);
+
+	if (!m->storage.at.logs)
+		return 0;
+	return m->remote ? act_remote_call(m->remote, NULL, &c, err) : act_log_drop(m->storage.at.logs, name, err);
+}
+
+/* One that is new is not to have what the console of an earlier one of its name said. */
 static int domain_start(void *self, const char *name, const char *xml, struct error *err)
 {
-	return act_virt_start(((struct act_machine *)self)->virt, name, xml, err);
+	struct act_machine *m = self;
+	enum act_domain now = ACT_DOMAIN_RUNNING;
+	int r = act_virt_domain(m->virt, &now, name, err);
+
+	if (r == 0 && now == ACT_DOMAIN_ABSENT)
+		r = drop_log(m, name, err);
+	return r < 0 ? r : act_virt_start(m->virt, name, xml, err);
 }
 
 static int domain_order(void *self, const char *name, enum act_order order, struct error *err)
@@ -213,6 +246,11 @@ static int domain_order(void *self, const char *name, enum act_order order, stru
 static int domain_stop(void *self, const char *name, struct error *err)
 {
 	return act_virt_stop(((struct act_machine *)self)->virt, name, err);
+}
+
+static int console(void *self, const char *name, bool force, int fd, const char *hello, struct error *err)
+{
+	return act_virt_console(((struct act_machine *)self)->virt, name, force, fd, hello, err);
 }
 
 static const struct act_ops machine_ops = {
@@ -239,6 +277,7 @@ static const struct act_ops machine_ops = {
 	.domain_start = domain_start,
 	.domain_order = domain_order,
 	.domain_stop = domain_stop,
+	.console = console,
 };
 
 int act_machine_new(struct act_machine **ret, struct host_root *root, const char *libvirt_uri, const char *helper,

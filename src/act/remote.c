@@ -120,7 +120,7 @@ static int ask(const struct act_remote *r, int *on, struct wire_answer *ret, int
 	int result = -EPIPE;
 
 	for (int tries = 0; tries < 2 && result == -EPIPE; tries++) {
-		result = *on < 0 ? reach(r, on, c->verb != WIRE_OPEN, err) : 0;
+		result = *on < 0 ? reach(r, on, on != &r->kept, err) : 0;
 		if (result == 0)
 			result = exchange(*on, ret, fd, c, err);
 		if (result < 0 && *on >= 0) {
@@ -167,21 +167,25 @@ static bool call_of(struct wire_call *ret, const char *path)
 	return true;
 }
 
-int act_remote_open(void *self, const char *path)
+int act_remote_fd(struct act_remote *r, const struct wire_call *c, struct error *err)
 {
-	struct act_remote *r = self;
-	struct error err = ERROR_INIT;
 	struct wire_answer answer;
-	struct wire_call c;
 	autoclose int fd = -1;
 	int result;
 
-	if (!call_of(&c, path))
-		return -EACCES;
 	(void)pthread_mutex_lock(&r->lock);
-	result = ask(r, &r->kept, &answer, &fd, &c, &err);
+	result = ask(r, &r->kept, &answer, &fd, c, err);
 	(void)pthread_mutex_unlock(&r->lock);
-	if (result < 0)
-		return result == -ENODEV ? -ENOENT : result;
-	return fd < 0 ? -EIO : steal_fd(&fd);
+	if (result == 0 && fd < 0)
+		return error_set(err, -EIO, "velad-helper's answer to %s lacks a descriptor", wire_verb_text((enum wire_verb)c->verb));
+	return result < 0 ? result : steal_fd(&fd);
+}
+
+int act_remote_open(void *self, const char *path)
+{
+	struct error ignored = ERROR_INIT;
+	struct wire_call c;
+	int result = call_of(&c, path) ? act_remote_fd(self, &c, &ignored) : -EACCES;
+
+	return result == -ENODEV ? -ENOENT : result;
 }

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "act/log.h"
 #include "act/pci.h"
 #include "base/error.h"
 #include "base/strtab.h"
@@ -19,7 +20,7 @@ static const char *const verbs[WIRE_VERB_MAX_] = {
 	[WIRE_DRIVER] = "driver",     [WIRE_WORD] = "word",           [WIRE_POWER] = "power",
 	[WIRE_PARTITION] = "partition",
 	[WIRE_RESET] = "reset",       [WIRE_SCRUB] = "scrub",
-	[WIRE_VF] = "vf",
+	[WIRE_VF] = "vf",               [WIRE_LOG] = "log",
 };
 static const char *const files[WIRE_FILE_MAX_] = {
 	[WIRE_CONFIG] = "config",       [WIRE_VPD] = "vpd",         [WIRE_UEVENTS] = HOST_ASK_UEVENTS,
@@ -156,6 +157,20 @@ static const char *take_vf(struct wire_call *ret, const struct wire_call *c)
 	return NULL;
 }
 
+/* A guest's name (plan/request.h) becomes a part of a path. */
+static const char *take_log(struct wire_call *ret, const struct wire_call *c)
+{
+	const char *name = c->driver.driver;
+
+	memcpy(ret->driver.driver, name, sizeof(ret->driver.driver));
+	ret->number = c->number;
+	if (c->number >= ACT_LOG_FILES && c->number != WIRE_LOG_DROP)
+		return "a console's log has fewer files";
+	if (!is_ended(name, sizeof(c->driver.driver)) || !*name || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(name))
+		return "that is no guest's name";
+	return NULL;
+}
+
 static const struct {
 	take_fn take;
 	bool    has_function;
@@ -165,7 +180,7 @@ static const struct {
 	[WIRE_WORD] = { take_word, true },         [WIRE_POWER] = { take_power, true },
 	[WIRE_PARTITION] = { take_partition, false },
 	[WIRE_RESET] = { take_nothing, true },     [WIRE_SCRUB] = { take_nothing, true },
-	[WIRE_VF] = { take_vf, true },
+	[WIRE_VF] = { take_vf, true },             [WIRE_LOG] = { take_log, false },
 };
 
 int wire_call_read(struct wire_call *ret, const void *bytes, size_t len, struct error *err)

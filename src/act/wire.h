@@ -14,6 +14,7 @@
 struct error;
 
 #define WIRE_VERSION 1u
+#define WIRE_LOG_DROP 0xffff /* remove them all */
 
 enum wire_verb {
 	WIRE_NONE,
@@ -27,6 +28,8 @@ enum wire_verb {
 	WIRE_RESET,
 	WIRE_VF,         /* vf_has, vf_value: settings of a VF that the kernel sets by one message; without any it only looks */
 	WIRE_SCRUB,      /* the program is of the helper's own velad.conf */
+	WIRE_LOG,        /* driver.driver: a guest's name; number: which file of its console's log, whose descriptor the answer
+			  * brings, or WIRE_LOG_DROP. The directory is of the helper's own velad.conf */
 	WIRE_VERB_MAX_,
 };
 

@@ -34,21 +34,35 @@ static int problem(struct api_reply *reply, struct error *err)
 	return error_set(err, e->code, "%s", detail);
 }
 
+/* What came, as JSON or an error. */
+static int take(struct api_reply *ret, struct velad_reply *reply, int r, struct error *err)
+{
+	*ret = (struct api_reply){ .status = reply->status };
+	if (r < 0) { /* a socket that is closed to us is a daemon that is not there, for the caller */
+		r = error_set(err, r == -EACCES ? -ECONNREFUSED : r, "%s", reply->error);
+	} else if (reply->len && json_parse(&ret->body, reply->body, reply->len, REPLY_MAX, err) < 0) {
+		err->code = -EPROTO; /* -EINVAL would blame the request */
+		r = error_prefix(err, "the answer of velad, status %d", reply->status);
+	}
+	velad_reply_done(reply);
+	return r == 0 && ret->status >= 400 ? problem(ret, err) : r;
+}
+
+int api_open(struct api_reply *ret, int *fd, const char *socket, const char *path, const char *protocol, struct error *err)
+{
+	struct velad_reply reply;
+	int r = take(ret, &reply, velad_open(&reply, fd, socket, path, protocol), err);
+
+	return r == 0 && ret->status != 101 ? error_set(err, -EPROTO, "velad answered with status %d, not 101", ret->status) : r;
+}
+
 int api_call(struct api_reply *ret, const char *socket, const char *method, const char *path, json_object *body,
 	     long timeout_ms, struct error *err)
 {
 	struct velad_reply reply;
 	int r = velad_call(&reply, socket, method, path, body ? json_object_to_json_string(body) : NULL, timeout_ms);
 
-	*ret = (struct api_reply){ .status = reply.status };
-	if (r < 0) { /* a socket that is closed to us is a daemon that is not there, for the caller */
-		r = error_set(err, r == -EACCES ? -ECONNREFUSED : r, "%s", reply.error);
-	} else if (reply.len && json_parse(&ret->body, reply.body, reply.len, REPLY_MAX, err) < 0) {
-		err->code = -EPROTO; /* -EINVAL would blame the request */
-		r = error_prefix(err, "the answer of velad, status %d", reply.status);
-	}
-	velad_reply_done(&reply);
-	return r == 0 && ret->status >= 400 ? problem(ret, err) : r;
+	return take(ret, &reply, r, err);
 }
 
 void api_reply_done(struct api_reply *r)

@@ -18,4 +18,6 @@ struct api_reply {
  * talked to; the text names the socket and the fix. -ETIMEDOUT. */
 int api_call(struct api_reply *ret, const char *socket, const char *method, const char *path,
 	     struct json_object *body, long timeout_ms, struct error *err);
+/* A connection that speaks another protocol from now on; the caller closes it. Likewise. */
+int api_open(struct api_reply *ret, int *fd, const char *socket, const char *path, const char *protocol, struct error *err);
 void api_reply_done(struct api_reply *r);

@@ -47,6 +47,8 @@ struct api_route {
 	const char *query[API_QUERY_MAX]; /* names of the query parameters it takes */
 	bool        keyed; /* it takes an Idempotency-Key; others that change something refuse one */
 	bool        matched; /* likewise If-Match */
+	const char *upgrade; /* the protocol that a connection speaks after a handler's 0, instead of an answer; NULL none */
+	void      (*upgraded)(void *self, const struct api_request *req, int fd); /* param and query only; fd is duplicated if kept */
 };
 
 struct api_keys { /* what the server does with Idempotency-Keys */

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "api/peers.h"
+#include "api/upgrade.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -40,6 +41,7 @@ struct api_server {
 
 /* One request, from its headers to the last byte of the answer. */
 struct call {
+	struct upgrade         upgrade; /* first: on_upgrade() gets the call */
 	struct sbuf            body;
 	struct api_peer       *peer;  /* borrowed: a connection outlives its requests */
 	struct MHD_Connection *mhd;   /* borrowed, likewise */
@@ -193,6 +195,15 @@ static int read_request(struct api_request *req, const struct call *call, const 
 	return err->code;
 }
 
+static int check_upgrade(const struct call *call, const struct api_route *route, struct error *err)
+{
+	const char *to = header(call, MHD_HTTP_HEADER_UPGRADE);
+
+	if (!route->upgrade || (to && strcasecmp(to, route->upgrade) == 0))
+		return 0;
+	return error_set(err, -EINVAL, "%s is no document: send Connection: Upgrade and Upgrade: %s", route->path, route->upgrade);
+}
+
 /* A key that is not heeded would make its client believe that asking again is safe. */
 static int begin_key(struct api_server *s, const struct api_route *route, const struct api_request *req,
 		     struct api_response *res, struct error *err)
@@ -253,12 +264,16 @@ static enum MHD_Result handle(struct api_server *s, const struct api_route *rout
 	int r = read_request(req, call, route, &err);
 
 	if (r == 0)
+		r = check_upgrade(call, route, &err);
+	if (r == 0)
 		r = call_handler(s, route, req, &res, &err);
 	if (r > 0)
 		return wait_for(s, call, res.wait);
 	call->peer->since = clock_usec(CLOCK_MONOTONIC); /* it has that long to take the answer */
 	if (err.code < 0)
 		sent = send_problem(s, call->mhd, &err, steal(res.reasons), res.location, NULL);
+	else if (route->upgrade)
+		sent = api_upgrade_send(&call->upgrade, call->mhd, route, req, s->self);
 	else
 		sent = send_response(s, call, &res);
 	json_object_put(res.body);
@@ -512,7 +527,7 @@ static int start_mhd(struct api_server *s, int listen_fd, struct error *err)
 	/* accept(2) must not wait for a client that has gone since epoll told of it */
 	if (fcntl(listen_fd, F_SETFL, fcntl(listen_fd, F_GETFL) | O_NONBLOCK) < 0)
 		return error_set(err, -errno, "cannot use the listening socket: %s", strerror(errno));
-	s->mhd = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, s,
+	s->mhd = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE, 0, NULL, NULL, on_request, s,
 				  MHD_OPTION_LISTEN_SOCKET, listen_fd,
 				  MHD_OPTION_CONNECTION_LIMIT, (unsigned)API_CONNECTIONS_MAX,
 				  MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,

@@ -242,6 +242,7 @@ static int (*const rules[WIRE_VERB_MAX_])(const struct judge *j, const struct wi
 	[WIRE_PARTITION] = NULL,              /* Fabric Manager refuses what overlaps */
 	[WIRE_RESET] = judge_reset, [WIRE_SCRUB] = judge_reset,
 	[WIRE_VF] = judge_vf,
+	[WIRE_LOG] = NULL,                    /* its form is all that can be judged: guests are velad's */
 };
 
 int judge_call(const struct judge *j, const struct wire_call *c, struct error *err)

@@ -142,6 +142,8 @@ static int load(struct serve *s, const char *file, struct error *err)
 	if (r == 0 && *conf.scrub == '/' && (size_t)snprintf(s->scrub, sizeof(s->scrub), "%s", conf.scrub) >= sizeof(s->scrub))
 		r = error_set(err, -EINVAL, "[release] scrub is longer than %zu bytes", sizeof(s->scrub) - 1);
 	s->scrub_seconds = (unsigned)conf.scrub_seconds;
+	if (r == 0 && (size_t)snprintf(s->logs, sizeof(s->logs), "%s", conf.console_dir) >= sizeof(s->logs))
+		r = error_set(err, -EINVAL, "[daemon] console_dir is longer than %zu bytes", sizeof(s->logs) - 1);
 	conf_done(&conf);
 	return r;
 }
@@ -170,7 +172,7 @@ static int sandbox(enum seccomp_how how, struct error *err)
 		SYS_clone, /* where RestrictNamespaces= takes clone3 away, which cannot be looked into (systemd.exec(5)) */
 		SYS_mmap, SYS_munmap, SYS_mprotect, SYS_madvise, SYS_brk, SYS_mremap, SYS_futex,           /* memory */
 		SYS_openat2, SYS_openat, SYS_read, SYS_pread64, SYS_write, SYS_pwrite64, SYS_close,        /* files */
-		SYS_readlinkat, SYS_getdents64, SYS_newfstatat,
+		SYS_readlinkat, SYS_getdents64, SYS_newfstatat, SYS_unlink,
 		SYS_socket, SYS_bind, SYS_sendto,                                                          /* netlink */
 		SYS_clock_gettime, SYS_clock_nanosleep, SYS_restart_syscall,                               /* waiting */
 	};

@@ -18,6 +18,7 @@
 #include <sys/time.h>
 
 #include "act/kmod.h"
+#include "act/log.h"
 #include "act/partition.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -162,6 +163,20 @@ static int do_scrub(const struct serve *s, struct wire_answer *a, int *fd, const
 	return act_scrub(s->judge.pci, wire_call_fn(c), s->scrub, s->scrub_seconds, err);
 }
 
+static int do_log(const struct serve *s, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+{
+	int r;
+
+	(void)a;
+	if (c->number == WIRE_LOG_DROP)
+		return act_log_drop(s->logs, c->driver.driver, err);
+	r = act_log_open(s->logs, c->driver.driver, c->number, err);
+	if (r < 0)
+		return r;
+	*fd = r;
+	return 0;
+}
+
 static int (*const verbs[WIRE_VERB_MAX_])(const struct serve *s, struct wire_answer *a, int *fd, const struct wire_call *c,
 					   struct error *err) = {
 	[WIRE_OPEN] = do_open,     [WIRE_VFIO_LOAD] = do_vfio_load, [WIRE_VF_COUNT] = do_vf_count,
@@ -170,21 +185,26 @@ static int (*const verbs[WIRE_VERB_MAX_])(const struct serve *s, struct wire_ans
 	[WIRE_RESET] = do_reset,
 	[WIRE_VF] = do_vf,
 	[WIRE_SCRUB] = do_scrub,
+	[WIRE_LOG] = do_log,
 };
 
 static bool looks(const struct wire_call *c)
 {
 	return c->verb == WIRE_OPEN || c->verb == WIRE_VFIO_LOAD || (c->verb == WIRE_PARTITION && c->set == ACT_LOOK) ||
-	       (c->verb == WIRE_VF && !c->vf_has);
+	       (c->verb == WIRE_VF && !c->vf_has) || (c->verb == WIRE_LOG && c->number != WIRE_LOG_DROP);
 }
 
 /* What changed, and what was refused, is in the journal; who only reads is not. */
 static void note(const struct wire_call *c, int r, const struct error *err)
 {
-	char name[BDF_TEXT_MAX] = "";
+	char name[ACT_DRIVER_MAX] = "";
 
-	if (c->verb != WIRE_VFIO_LOAD)
+	if (c->verb == WIRE_LOG)
+		(void)snprintf(name, sizeof(name), "%s", c->driver.driver);
+	else if (c->verb != WIRE_VFIO_LOAD)
 		(void)bdf_text(name, wire_call_fn(c));
+	if (r == -ENOENT && c->verb == WIRE_LOG)
+		return; /* it has no more files */
 	if (r < 0)
 		log_write(r == -EPERM ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "%s %s: %s", wire_verb_text((enum wire_verb)c->verb), name, err->text);
 	else if (!looks(c))

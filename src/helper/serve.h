@@ -22,6 +22,7 @@ struct serve {
 	bool         runs_programs; /* this is the other process */
 	char         scrub[256];    /* [release] scrub; "" none */
 	unsigned     scrub_seconds;
+	char         logs[256];     /* [daemon] console_dir */
 };
 
 /* What velad asks, judged and done: fills answer, and *fd where one goes with it. */

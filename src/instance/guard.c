@@ -5,9 +5,11 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "plan/vf.h"
@@ -47,6 +49,8 @@ struct call { /* arguments and results of all verbs */
 	struct act_guest   *guest; /* in arena, which is the task's */
 	size_t              nguests;
 	struct arena       *arena, *into; /* into: the caller's; NULL: it wants no guests */
+	const char         *hello;
+	int                 fd; /* a descriptor of the task's own; 0 none */
 };
 
 /* ---- making a call -------------------------------------------------------------------------------------- */
@@ -59,7 +63,12 @@ static int make(struct task *t, struct call *c, struct error *err)
 
 	call.ms = *(const unsigned *)((const char *)&g->deadlines + c->verb->deadline) + 1000 * c->seconds;
 	r = task_enter(t, &call, err);
-	return r < 0 ? r : task_leave(t, c->verb->fn(&g->act, c, err), err);
+	if (r == 0)
+		r = task_leave(t, c->verb->fn(&g->act, c, err), err);
+	if (c->fd > 0)
+		(void)close(c->fd);
+	c->fd = 0;
+	return r;
 }
 
 static int run(struct task *t, void *arg, struct error *err)
@@ -79,7 +88,7 @@ static bool keep(struct task *t, const char **text)
 static bool keep_files(struct task *t, struct call *c)
 {
 	const char **text[] = { &c->disk.name, &c->disk.image, &c->disk.format, &c->seed.meta_data, &c->seed.user_data, &c->seed.vendor_data,
-				&c->seed.network, &c->source.file, &c->source.format, &c->source.sha256 };
+				&c->seed.network, &c->hello, &c->source.file, &c->source.format, &c->source.sha256 };
 
 	for (size_t i = 0; i < ARRAY_SIZE(text); i++)
 		if (!keep(t, text[i]))
@@ -100,7 +109,10 @@ static struct call *copy(struct task *t, const struct call *c)
 	own->arena = &t->arena;
 	for (size_t i = 0; i < c->nmine; i++)
 		mine[i] = c->mine[i];
-	return keep(t, &own->name) && keep(t, &own->xml) && keep(t, &own->program) && keep_files(t, own) ? own : NULL;
+	if (!keep(t, &own->name) || !keep(t, &own->xml) || !keep(t, &own->program) || !keep_files(t, own))
+		return NULL;
+	own->fd = c->fd > 0 ? fcntl(c->fd, F_DUPFD_CLOEXEC, 3) : 0;
+	return own->fd < 0 ? NULL : own;
 }
 
 /* Guests are in the task's memory, which the caller's outlives. */
@@ -508,6 +520,18 @@ static int domain_stop(void *self, const char *name, struct error *err)
 	return call(self, &(struct call){ .verb = &verb, .name = name }, err);
 }
 
+static int do_console(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->console(act->self, c->name, c->yes, c->fd, c->hello, err);
+}
+
+static int console(void *self, const char *name, bool force, int fd, const char *hello, struct error *err)
+{
+	static const struct verb verb = LIBVIRT(console, domain_ms);
+
+	return call(self, &(struct call){ .verb = &verb, .name = name, .yes = force, .fd = fd, .hello = hello }, err);
+}
+
 struct act guard_act(struct guard_self *self)
 {
 	static const struct act_ops ops = {
@@ -534,8 +558,9 @@ struct act guard_act(struct guard_self *self)
 		.domain_start = domain_start,
 		.domain_order = domain_order,
 		.domain_stop = domain_stop,
+		.console = console,
 	};
 
-	static_assert(sizeof(ops) == 23 * sizeof(ops.driver), "a verb of act_ops is not in here");
+	static_assert(sizeof(ops) == 24 * sizeof(ops.driver), "a verb of act_ops is not in here");
 	return (struct act){ .ops = &ops, .self = self };
 }

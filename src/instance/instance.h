@@ -122,6 +122,14 @@ enum inst_order { INST_START, INST_STOP, INST_REBOOT, INST_RESET, INST_ORDER_MAX
  * is in another state, or an operation runs on it. An instance that is stopped keeps its devices. */
 int inst_order(struct inst_manager *m, uint64_t *ret_op, const char *name, enum inst_order order, unsigned grace, struct error *err);
 
+/* The console of a guest that runs, for a client's socket: first a line, "open", or why not, "CODE TEXT" (base/error.h's codes);
+ * then what the guest says and is told, until either ends. Returns at once; fd stays the caller's. */
+#define INST_CONSOLE_OPEN "open\n"
+void inst_console(struct inst_manager *m, const char *name, bool force, int fd);
+/* -EBUSY: it does not run. -ENOENT: no such instance. */
+int inst_has_console(struct inst_manager *m, const char *name, struct error *err);
+int inst_exists(struct inst_manager *m, const char *name, struct error *err); /* -ENOENT */
+
 /* Functions that must not be given, and how often each was, for the planner; in the arena. */
 int inst_quarantined(struct inst_manager *m, struct plan_sick **ret, size_t *n, struct arena *arena, struct error *err);
 int inst_wear(struct inst_manager *m, struct plan_wear **ret, size_t *n, struct arena *arena, struct error *err);

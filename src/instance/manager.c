@@ -52,6 +52,7 @@ int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, stru
 	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	(void)pthread_cond_init(&m->pool.cond, &attr);
 	(void)pthread_cond_init(&m->keep.cond, &attr);
+	(void)pthread_cond_init(&m->console.cond, &attr);
 	(void)pthread_mutex_init(&m->keep.lock, NULL);
 	(void)pthread_mutex_init(&m->keep.seen_lock, NULL);
 	(void)pthread_condattr_destroy(&attr);
@@ -73,6 +74,8 @@ int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, stru
 		r = pool_start(m, env->workers ? env->workers : 1, err);
 	if (r == 0)
 		r = keep_start(m, err);
+	if (r == 0)
+		r = console_start(m, err);
 	if (r < 0)
 		return r;
 	*ret = steal(m);
@@ -83,6 +86,7 @@ void inst_manager_stop(struct inst_manager *m)
 {
 	if (m->guard.crew)
 		crew_hurry(m->guard.crew, m->env.stop_ms ? m->env.stop_ms : STOP_MS);
+	console_stop(m);
 	keep_stop(m);
 	pool_stop(m);
 }
@@ -105,6 +109,7 @@ struct inst_manager *inst_manager_free(struct inst_manager *m)
 	free(m->keep.seen);
 	(void)pthread_cond_destroy(&m->pool.cond);
 	(void)pthread_cond_destroy(&m->keep.cond);
+	(void)pthread_cond_destroy(&m->console.cond);
 	(void)pthread_mutex_destroy(&m->keep.lock);
 	(void)pthread_mutex_destroy(&m->keep.seen_lock);
 	(void)pthread_mutex_destroy(&m->lock);

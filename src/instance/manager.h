@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "instance/console.h"
 #include "instance/guard.h"
 #include "instance/instance.h"
 #include "instance/keep.h"
@@ -38,6 +39,7 @@ struct inst_manager {
 	struct keep     keep;
 	pthread_mutex_t lock;
 	struct pool     pool;
+	struct console  console;
 	bool            stop; /* under lock */
 };
 

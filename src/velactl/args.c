@@ -118,7 +118,11 @@ static const struct option options[] = {
 	  "why: these devices; FROM TO, by port; ID, a check" },
 	{ "exclusive", 0, NULL, FLAG, CTL_ACS, AT(exclusive), NULL, NULL, "also what needs the host to be one tenant's alone" },
 	{ "grub", 0, NULL, FLAG, CTL_ACS, AT(grub), NULL, NULL, "only a file for /etc/default/grub.d" },
-	{ "force", 0, NULL, FLAG, CTL_STOP, AT(force), NULL, NULL, "at once, as by pulling the plug" },
+	{ "force", 0, NULL, FLAG, CTL_STOP | CTL_CONSOLE, AT(force), NULL, NULL,
+	  "stop: at once, as by pulling the plug; console: take it over" },
+	{ "follow", 'f', NULL, FLAG, CTL_LOG, AT(follow), NULL, NULL, "go on, with what it says from now on" },
+	{ "lines", 'n', "N", COUNT, CTL_LOG, AT(lines), NULL, NULL, "only the last N lines" },
+	{ "escape", 'e', "KEY", TEXT, CTL_CONSOLE, AT(escape), NULL, NULL, "the key that leaves it (default ^])" },
 	{ "grace", 0, "SEC", TEXT, CTL_STOP, AT(grace), NULL, NULL, "time to shut down by itself (default: of velad.conf)" },
 	{ "dry-run", 0, NULL, FLAG, CTL_DRY, AT(dry_run), NULL, NULL, "only print the writes" },
 	{ "anonymize", 0, NULL, FLAG, CTL_DUMP, AT(anonymize), NULL, NULL,
@@ -348,13 +352,24 @@ static int set(struct ctl_args *a, const struct option *o, const char *text, str
 	return request_add(a, o, json_object_new_string(text), err);
 }
 
-static const struct option *find(const char *name, size_t len, char letter)
+static const struct option *find(const char *name, size_t len)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
-		if (letter ? options[i].letter == letter
-			   : strncmp(options[i].name, name, len) == 0 && !options[i].name[len])
+		if (strncmp(options[i].name, name, len) == 0 && !options[i].name[len])
 			return &options[i];
 	return NULL;
+}
+
+/* Behind the verb log, its own go before others of the same letter. */
+static const struct option *find_letter(const struct ctl_args *a, char letter)
+{
+	bool is_log = a->nwords && strcmp(a->word[0], "log") == 0;
+	const struct option *found = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
+		if (options[i].letter == letter && (!found || (options[i].group == CTL_LOG) == is_log))
+			found = &options[i];
+	return found;
 }
 
 static int unknown(const char *name, size_t len, struct error *err)
@@ -382,7 +397,7 @@ static int option_at(struct ctl_args *a, int argc, char *const *argv, int *i, st
 	const char *text = argv[*i], *value;
 	bool is_long = text[1] == '-';
 	size_t len = is_long ? strcspn(text + 2, "=") : 1;
-	const struct option *o = is_long ? find(text + 2, len, 0) : find("", 0, text[1]);
+	const struct option *o = is_long ? find(text + 2, len) : find_letter(a, text[1]);
 
 	if (!o)
 		return is_long ? unknown(text + 2, len, err)

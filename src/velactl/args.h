@@ -30,6 +30,8 @@ enum ctl_group {
 	CTL_DRY = 1 << 21,   /* --dry-run */
 	CTL_IMAGE = 1 << 22,
 	CTL_STOP = 1 << 23,
+	CTL_CONSOLE = 1 << 26,
+	CTL_LOG = 1 << 27,
 };
 
 #define CTL_WORDS_MAX 8
@@ -47,6 +49,9 @@ struct ctl_args {
 	const char *plan;    /* of a lease: its id */
 	uint64_t    bundle;
 	bool        force;
+	bool        follow;
+	uint64_t    lines;   /* 0: all */
+	const char *escape;  /* NULL: ^] */
 	const char *grace;   /* seconds; NULL: as velad is configured */
 	struct json_object *request; /* owned; what request flags were given; NULL: none */
 	const char *format, *sha256; /* of an image */

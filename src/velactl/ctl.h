@@ -71,6 +71,8 @@ enum ctl_exit ctl_delete(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_op_list(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_op_cancel(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_start(struct ctl *c, char const *const *arg, size_t n);
+enum ctl_exit ctl_console(struct ctl *c, char const *const *arg, size_t n);
+enum ctl_exit ctl_log(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_stop(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_reboot(struct ctl *c, char const *const *arg, size_t n);
 enum ctl_exit ctl_reset(struct ctl *c, char const *const *arg, size_t n);

@@ -41,4 +41,6 @@ int ctl_source_vpd(struct vpd *ret, struct ctl *c, struct bdf bdf, struct arena 
  * and is kept in c->problem. -ECONNREFUSED: no velad. */
 int ctl_remote(struct json_object **ret, struct ctl *c, const char *method, const char *path,
 	       struct json_object *body, struct error *err);
+/* A connection that speaks another protocol than HTTP from now on; the caller closes it. Likewise. */
+int ctl_remote_open(int *fd, struct ctl *c, const char *path, const char *protocol, struct error *err);
 

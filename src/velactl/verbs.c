@@ -34,6 +34,8 @@ const struct ctl_verb ctl_verbs[] = {
 	{ "rank-map", "NAME", 0, 1, 1, ctl_rank_map, "which GPU and VF of the host is which of a guest" },
 	{ "start", "NAME", CTL_START | CTL_WAIT, 1, 1, ctl_start, "start a guest that is stopped" },
 	{ "stop", "NAME [--grace SEC | --force]", CTL_STOP | CTL_START | CTL_WAIT, 1, 1, ctl_stop, "shut a guest down; it keeps its devices" },
+	{ "console", "NAME [--force]", CTL_CONSOLE, 1, 1, ctl_console, "a guest's serial console; ^] leaves it" },
+	{ "log", "NAME [-n LINES] [-f]", CTL_LOG, 1, 1, ctl_log, "what a guest's console said, also before it was started again" },
 	{ "reboot", "NAME", CTL_START | CTL_WAIT, 1, 1, ctl_reboot, "reboot a guest" },
 	{ "reset", "NAME", CTL_START | CTL_WAIT, 1, 1, ctl_reset, "press a guest's reset button" },
 	{ "delete", "NAME", CTL_START | CTL_WAIT, 1, 1, ctl_delete, "stop a guest and give its devices back" },

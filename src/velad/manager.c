@@ -221,7 +221,7 @@ int manager_new(struct manager **ret, const struct manager_options *opt, struct 
 	if (r == 0)
 		r = open_machine(m, opt, err);
 	if (r == 0)
-		act_machine_images(m->machine, &(struct act_images){ m->conf.images_pool, m->conf.images_dir, m->conf.images_source });
+		act_machine_images(m->machine, &(struct act_images){ m->conf.images_pool, m->conf.images_dir, m->conf.images_source, m->conf.console_dir });
 	if (r == 0)
 		r = open_store(m, opt, err);
 	if (r == 0)
@@ -258,6 +258,7 @@ struct manager *manager_free(struct manager *m)
 	act_machine_free(m->machine);
 	sd_event_source_disable_unref(m->changed);
 	sd_event_source_disable_unref(m->ended);
+	sd_event_source_disable_unref(m->again);
 	host_root_close(m->root);
 	if (m->listen_fd >= 0)
 		(void)close(m->listen_fd);

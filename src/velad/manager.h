@@ -50,6 +50,7 @@ struct manager {
 	sd_event_source     *changed;      /* owned */
 	int                  ended_fd;     /* likewise: an operation ended */
 	sd_event_source     *ended;        /* owned */
+	sd_event_source     *again;        /* owned; NULL: nobody has waited for a console's log yet */
 	struct sbuf          metrics;   /* the last answer of /metrics */
 	int                  listen_fd; /* owned until there is a server; -1 */
 	struct api_server   *server;    /* owned */

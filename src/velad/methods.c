@@ -20,6 +20,7 @@
 #include "topo/path.h"
 #include "topo/topo.h"
 #include "velad/acs.h"
+#include "velad/console.h"
 #include "velad/current.h"
 #include "velad/images.h"
 #include "velad/life.h"
@@ -372,6 +373,9 @@ const struct api_route velad_routes[] = {
 	{ "GET", "/v1/instances/{name}", get_instance },
 	{ "GET", "/v1/instances/{name}/nccl-topology", get_nccl },
 	{ "GET", "/v1/instances/{name}/rank-map", get_rank },
+	{ "GET", "/v1/instances/{name}/console", console_get, .query = { "force" }, .upgrade = CONSOLE_PROTOCOL,
+	  .upgraded = console_upgraded },
+	{ "GET", "/v1/instances/{name}/log", console_get_log, .query = { "after", "lines", "wait" } },
 	{ "POST", "/v1/instances/{name}/start", life_start, .keyed = true, .matched = true },
 	{ "POST", "/v1/instances/{name}/stop", life_stop, .keyed = true, .matched = true },
 	{ "POST", "/v1/instances/{name}/reboot", life_reboot, .keyed = true, .matched = true },

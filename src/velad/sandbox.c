@@ -13,6 +13,7 @@ static const int loop_calls[] = {
 	SYS_socket, SYS_connect, SYS_recvmsg,                                             /* velad-helper, uevents */
 	SYS_epoll_wait, SYS_epoll_ctl, SYS_timerfd_settime, SYS_gettid,                   /* sd-event */
 	SYS_openat2, SYS_getdents64, SYS_readlinkat, SYS_read, SYS_close,                 /* facts */
+	SYS_newfstatat, SYS_fcntl,                                                        /* logs, consoles' sockets */
 	SYS_pread64, SYS_pwrite64, SYS_fdatasync,                                         /* the store */
 	SYS_write, SYS_futex, SYS_getrandom, SYS_brk, SYS_mmap, SYS_munmap, SYS_mremap,   /* all of it */
 	SYS_madvise,
@@ -23,7 +24,7 @@ static const int loop_calls[] = {
 static const int more_calls[] = {
 	SYS_clone3, SYS_clone, /* the latter under RestrictNamespaces=, which forbids the former (systemd.exec(5)) */
 	SYS_set_robust_list, SYS_rseq, SYS_rt_sigprocmask, SYS_exit, SYS_setsockopt, SYS_mprotect,
-	SYS_getpid, SYS_openat, SYS_newfstatat, SYS_lseek, SYS_unlink, SYS_ftruncate, SYS_fcntl, SYS_access, SYS_geteuid,
+	SYS_getpid, SYS_openat, SYS_lseek, SYS_unlink, SYS_ftruncate, SYS_access, SYS_geteuid,
 	SYS_mkdir, SYS_chmod, SYS_fchmod, SYS_fsync, SYS_renameat, SYS_unlinkat,
 	SYS_getuid, SYS_getgid, SYS_getegid, /* sd_notify() of systemd 257 */
 	SYS_poll, SYS_ppoll, SYS_eventfd2, SYS_getsockname, SYS_clock_nanosleep, SYS_restart_syscall,

@@ -6,6 +6,9 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include <pthread.h>
+#include <velad/client.h>
+
 #include "api/client.h"
 #include "api/peers.h"
 #include "api/server.h"
@@ -141,7 +144,48 @@ static int keyed(void *self, const struct api_request *req, struct api_response 
 	return 0;
 }
 
+static int may_talk(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	(void)self, (void)res;
+	return strcmp(req->param, "off") == 0 ? error_set(err, -EBUSY, "it is off") : 0;
+}
+
+/* What comes goes back, until "bye". */
+static void *parrot(void *arg)
+{
+	int fd = *(int *)arg;
+	char bytes[512];
+	ssize_t n;
+
+	free(arg);
+	while ((n = recv(fd, bytes, sizeof(bytes), 0)) > 0 || (n < 0 && errno == EAGAIN)) {
+		struct timespec nap = { .tv_nsec = 1000000 };
+
+		if (n > 0 && memmem(bytes, (size_t)n, "bye", 3))
+			break;
+		if (n > 0)
+			(void)send(fd, bytes, (size_t)n, MSG_NOSIGNAL);
+		else
+			(void)nanosleep(&nap, NULL);
+	}
+	(void)close(fd);
+	return NULL;
+}
+
+static void talk(void *self, const struct api_request *req, int fd)
+{
+	int *own = malloc(sizeof(*own));
+	pthread_t thread;
+
+	(void)self;
+	*own = dup(fd);
+	(void)dprintf(fd, "%s,%s\n", req->param, req->query[0]);
+	if (pthread_create(&thread, NULL, parrot, own) == 0)
+		(void)pthread_detach(thread);
+}
+
 static const struct api_route routes[] = {
+	{ "GET", "/v1/talk/{name}", may_talk, .query = { "loud" }, .upgrade = "parrot", .upgraded = talk },
 	{ "GET", "/v1/wait/{name}", wait_for, .query = { "wait" } },
 	{ "POST", "/v1/tell", tell },
 	{ "GET", "/v1/big", big },
@@ -641,6 +685,55 @@ static void sockets_are_not_stolen(void **state)
 	assert_int_equal(unlink(file), 0);
 }
 
+static void expect_heard(int fd, const char *text)
+{
+	char got[256] = "";
+	size_t n = 0;
+
+	while (n < strlen(text)) {
+		ssize_t k = recv(fd, got + n, strlen(text) - n, 0);
+
+		assert_true(k > 0);
+		n += (size_t)k;
+	}
+	assert_string_equal(got, text);
+}
+
+/* More of them, one after the other and at once, than a user may have connections: they count no more. */
+static void connections_are_given_away(void **state)
+{
+	struct velad_reply r;
+	struct api_reply reply;
+	struct error err = ERROR_INIT;
+	int fd[API_UID_CONNECTIONS_MAX + 8];
+	char c, answer[4096];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(fd); i++) {
+		assert_int_equal(velad_open(&r, &fd[i], path, "/v1/talk/train?loud=yes", "parrot"), 0);
+		assert_int_equal(r.status, 101);
+		expect_heard(fd[i], "train,yes\n");
+		assert_int_equal(send(fd[i], "hello", 5, MSG_NOSIGNAL), 5);
+	}
+	call_ok("GET", "/v1/echo/x", NULL, &reply);
+	api_reply_done(&reply);
+	for (size_t i = 0; i < ARRAY_SIZE(fd); i++) {
+		expect_heard(fd[i], "hello");
+		assert_int_equal(send(fd[i], "bye", 3, MSG_NOSIGNAL), 3);
+		assert_int_equal(recv(fd[i], &c, 1, 0), 0);
+		(void)close(fd[i]);
+	}
+	assert_int_equal(api_open(&reply, &fd[0], path, "/v1/talk/off", "parrot", &err), -EBUSY);
+	assert_string_equal(err.text, "it is off");
+	api_reply_done(&reply);
+	raw(answer, "GET /v1/talk/x HTTP/1.1\r\nHost: v\r\n\r\n", 38, 500);
+	assert_non_null(strstr(answer, "HTTP/1.1 400 "));
+	assert_non_null(strstr(answer, "send Connection: Upgrade and Upgrade: parrot"));
+	assert_int_equal(velad_open(&r, &fd[0], "/nonexistent/sock", "/v1/talk/x", "parrot"), -ECONNREFUSED);
+	assert_non_null(strstr(r.error, "systemctl start velad.socket"));
+	velad_reply_done(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -650,7 +743,7 @@ int main(void)
 		cmocka_unit_test(requests_wait),	     cmocka_unit_test(keys_are_heeded),
 		cmocka_unit_test(one_user_may_have_so_much), cmocka_unit_test(answers_that_nobody_takes),
 		cmocka_unit_test(the_limit_is_no_dead_end),  cmocka_unit_test(hostile_clients_hurt_nobody),
-		cmocka_unit_test(sockets_are_not_stolen),
+		cmocka_unit_test(sockets_are_not_stolen),    cmocka_unit_test(connections_are_given_away),
 	};
 
 	return cmocka_run_group_tests_name("server", tests, start, stop);

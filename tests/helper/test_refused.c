@@ -381,6 +381,49 @@ static void overrides_of_others_are_kept(void **state)
 	serve.judge.overrides = NULL;
 }
 
+static struct wire_call log_call(const char *name, uint16_t number)
+{
+	struct wire_call c = number_call(WIRE_LOG, "", number);
+
+	(void)snprintf(c.driver.driver, sizeof(c.driver.driver), "%s", name);
+	return c;
+}
+
+/* Logs of consoles, and nothing else of that directory or beside it. */
+static void only_its_logs(void **state)
+{
+	struct wire_call c = log_call("train", 1);
+	struct wire_answer a;
+	char text[16] = "";
+	int fd = -1;
+
+	(void)state;
+	put("logs/train.log", "new");
+	put("logs/train.log.0", "old");
+	put("logs/other.log", "other");
+	put("secret.log", "secret");
+	link_to("logs/link.log", "../secret.log");
+	(void)snprintf(serve.logs, sizeof(serve.logs), "%s/logs", dir);
+	refused(log_call("../secret", 0), -EPERM, "that is no guest's name");
+	refused(log_call(".", 0), -EPERM, "that is no guest's name");
+	refused(log_call("", 0), -EPERM, "that is no guest's name");
+	refused(log_call("train", 16), -EPERM, "a console's log has fewer files");
+	refused(log_call("link", 0), -EIO, "logs/link.log: Too many levels of symbolic links");
+	refused(log_call("train", 2), -ENOENT, "logs/train.log.1");
+	serve_call(&serve, &a, &fd, &c, sizeof(c));
+	assert_int_equal(a.code, 0);
+	assert_int_equal(read(fd, text, sizeof(text)), 3);
+	assert_string_equal(text, "old");
+	assert_int_equal(write(fd, "x", 1), -1);
+	(void)close(fd);
+	allowed(log_call("train", WIRE_LOG_DROP));
+	assert_int_equal(access(at("logs/train.log"), F_OK), -1);
+	assert_int_equal(access(at("logs/train.log.0"), F_OK), -1);
+	assert_string_equal(content("logs/other.log"), "other");
+	allowed(log_call("link", WIRE_LOG_DROP)); /* the link, not what it leads to */
+	assert_string_equal(content("secret.log"), "secret");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -389,7 +432,7 @@ int main(void)
 		cmocka_unit_test(the_host_keeps_its_network),
 		cmocka_unit_test(only_its_drivers),
 		cmocka_unit_test(only_its_bits),
-		cmocka_unit_test(nothing_else),
+		cmocka_unit_test(nothing_else), cmocka_unit_test(only_its_logs),
 		cmocka_unit_test(what_cannot_be_told_is_refused),
 		cmocka_unit_test(the_rest_is_allowed),
 		cmocka_unit_test(overrides_of_others_are_kept),

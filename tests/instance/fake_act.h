@@ -871,6 +871,20 @@ static inline int fake_domain_stop(void *self, const char *name, struct error *e
 	return fake_leave(f, r);
 }
 
+/* A console that says its name, and what it was told first. */
+static inline int fake_console(void *self, const char *name, bool force, int fd, const char *hello, struct error *err)
+{
+	struct fake *f = fake_enter(self, "console");
+	const struct fake_domain *d = fake_domain_find(f, name);
+	int r = fake_point(f, FAKE_BEFORE, err);
+
+	if (r == 0 && (!d || d->state != ACT_DOMAIN_RUNNING))
+		r = error_set(err, d ? -EBUSY : -ENOENT, "domain %s does not run", name);
+	if (r == 0 && (dprintf(fd, "%s%s%s console\n", hello, name, force ? " forced" : "") < 0))
+		r = error_set(err, -EIO, "the socket is closed");
+	return fake_leave(f, r);
+}
+
 /* ---- making, changing and comparing it -------------------------------------------------------------- */
 
 static inline struct act fake_act(struct fake *f)
@@ -894,6 +908,7 @@ static inline struct act fake_act(struct fake *f)
 		.domain_start = fake_domain_start,
 		.domain_order = fake_domain_order,
 		.domain_stop = fake_domain_stop,
+		.console = fake_console,
 		.file = fake_file,
 		.file_drop = fake_file_drop,
 		.disk_make = fake_disk_make,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Start, stop, reboot and reset: what an instance keeps, what a host's reboot takes, faults and kills at every call. */
+#include <sys/socket.h>
+
 #include "instance/fixture.h"
 
 #define GPU "0000:19:00.0"
@@ -361,12 +363,51 @@ static void kills(void **state)
 		}
 }
 
+/* What comes through the socket before its end. */
+static const char *heard(struct fx *fx, const char *name, bool force)
+{
+	static char text[256];
+	struct timeval wait = { .tv_sec = 10 };
+	size_t n = 0;
+	ssize_t got;
+	int fd[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+	assert_int_equal(setsockopt(fd[0], SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)), 0);
+	inst_console(fx->m, name, force, fd[1]);
+	(void)close(fd[1]);
+	while (n < sizeof(text) - 1 && (got = recv(fd[0], text + n, sizeof(text) - 1 - n, 0)) > 0)
+		n += (size_t)got;
+	text[n] = '\0';
+	(void)close(fd[0]);
+	return text;
+}
+
+static void consoles(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct lived l;
+
+	(void)state;
+	lived_new(&l);
+	assert_int_equal(inst_has_console(l.fx.m, "a", &err), 0);
+	assert_string_equal(heard(&l.fx, "a", false), INST_CONSOLE_OPEN "a console\n");
+	assert_string_equal(heard(&l.fx, "a", true), INST_CONSOLE_OPEN "a forced console\n");
+	assert_int_equal(inst_has_console(l.fx.m, "b", &err), -ENOENT);
+	assert_string_equal(heard(&l.fx, "b", false), "not_found domain b does not run\n");
+	assert_true(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_STOP, 0)));
+	assert_int_equal(inst_has_console(l.fx.m, "a", &err), -EBUSY);
+	assert_string_equal(err.text, "instance a is stopped; it has a console while it runs");
+	assert_string_equal(heard(&l.fx, "a", false), "busy domain a does not run\n");
+	lived_done(&l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(generations),	  cmocka_unit_test(stop_and_start), cmocka_unit_test(wrong_states), cmocka_unit_test(after_a_reboot),
 		cmocka_unit_test(another_card),	  cmocka_unit_test(crashes),	  cmocka_unit_test(start_fails),
-		cmocka_unit_test(stop_fails),	  cmocka_unit_test(kills),
+		cmocka_unit_test(stop_fails),	  cmocka_unit_test(kills),	  cmocka_unit_test(consoles),
 	};
 
 	log_init(getenv("VELAD_TEST_LOG") ? LOG_LEVEL_DEBUG : (enum log_level)0); /* failures are what is tested here */

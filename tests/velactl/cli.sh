@@ -360,6 +360,24 @@ check 'an answer that is no JSON: exit 1' eval '((rc == 1)) && grep -q "^velactl
 run op wait 4 "${online[@]}"
 check 'foreign control characters stay out of all output' eval '((rc == 4)) && ! grep -Pq "[\x00-\x08\x0b-\x1f]" "$dir/out" "$dir/err"'
 check 'and forge no line' test "$(wc -l <"$dir/err")" = 1
+# ---- a console, on a terminal of our own
+# typed TEXT...: each is typed after a while; what the terminal then shows is in $dir/out, without carriage returns
+typed() {
+	{ for text in "$@"; do sleep 0.4; printf '%b' "$text"; done; sleep 0.4; } | timeout 20 script -qec \
+		"$velactl ${online[*]} console good ${key:-}; echo status \$?; stty -a | grep -o -- '-*icanon'" /dev/null 2>&1 | tr -d '\r' >"$dir/out"
+}
+typed 'hi\003\r' '\035'
+check 'console: what is typed, Ctrl-C too, is for the guest; ^] leaves' grep -q $'login: HI\003' "$dir/out"
+check 'the terminal is as before' eval 'grep -Fxq "status 0" "$dir/out" && grep -xq icanon "$dir/out"'
+check 'the guest has no viewer then' eval 'for _ in {1..40}; do [[ -e $dir/sock.left ]] && break; sleep 0.05; done; [[ -e $dir/sock.left ]]'
+key="--escape ^q" typed '\035' '\021'
+check 'another key leaves, and ^] is for the guest then' eval 'grep -q "login: "$(printf "\035") "$dir/out" && grep -q "; ^Q leaves it" "$dir/out"'
+typed 'off'
+check 'the other end closes, and the guest runs: status 1, and why' eval 'grep -Fxq "status 1" "$dir/out" &&
+	grep -q "has ended, and the guest runs: somebody took it over" "$dir/out"'
+says 4 'somebody else has it' console evil "${online[@]}"
+says 4 'instance nobody is stopped' console nobody "${online[@]}"
+says 2 '--escape takes a character, or ^ and one, such as ^]; not "quit"' console good --escape quit "${online[@]}"
 touch "$dir/sock.empty"
 run list "${online[@]}"
 check 'no guests: nothing on standard output' eval '((rc == 0)) && [[ ! -s $dir/out ]] && grep -q "^no guests$" "$dir/err"'

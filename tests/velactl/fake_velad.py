@@ -109,7 +109,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if what == ["instances"]:
             self.answer(200, {"instances": [] if os.path.exists(sys.argv[1] + ".empty") else
                               [instance("good"), instance("evil")]})
-        elif what[0] == "instances" and what[1] in ("good", "evil"):
+        elif what[0] == "instances" and what[1] in ("good", "evil") and len(what) == 2:
             self.answer(200, instance(what[1]))
         elif what[0] == "instances" and what[1] == "nonsense":
             self.answer(200, b"<html>")
@@ -117,10 +117,30 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, {"operations": [operation(n) for n in (2, 1)], "next": None})
         elif what[0] == "operations" and what[1] in "123456":
             self.answer(200, operation(int(what[1]), "delete" if what[1] == "5" else "create"))
+        elif what[0] == "instances" and what[2:3] == ["console"] and what[1] in ("good", "evil"):
+            self.console()
+        elif what[0] == "instances" and what[2:3] == ["console"]:
+            self.problem(409, "busy", "instance %s is stopped" % what[1])
         elif what == ["topology"]:
             self.problem(503, "host", "cannot list the PCI bus")
         else:
             self.problem(404, "not_found", "there is no %s" % self.path)
+
+    def console(self):
+        """Of good: what it hears it says again, in capitals, until "off". Somebody else has that of evil."""
+        self.send_response(101)
+        self.send_header("Upgrade", "velad-console")
+        self.end_headers()
+        self.close_connection = True
+        if "evil" in self.path:
+            self.wfile.write(b"busy somebody else has it\n")
+            return
+        self.wfile.write(b"open\nlogin: ")
+        while b"off" not in (heard := self.connection.recv(4096)):
+            if not heard:
+                with open(sys.argv[1] + ".left", "w", encoding="ascii"):
+                    return
+            self.wfile.write(heard.upper())
 
     def do_POST(self):
         if self.path.endswith("/cancel"):
