@@ -40,6 +40,7 @@ struct act_guest { /* a domain of libvirt's, whoever made it */
 	bool              known;  /* false: its XML could not be read, and what devices it has is not known */
 	const struct bdf *device; /* PCI functions of the host that it has, or will have once it is started */
 	size_t            n;
+	const char       *loses;  /* settings by which its devices lose peer-to-peer, "x-no-mmap (ua-gpu0)"; "" none; NULL unknown */
 };
 
 /* What a domain that runs can be told: ACPI's power button, and the plug; ACPI's restart, and the reset button. */

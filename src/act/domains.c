@@ -75,6 +75,9 @@ static void read_xml(struct act_guest *g, virDomainPtr dom, struct arena *arena)
 	xmlXPathContextPtr ctx = doc ? xmlXPathNewContext(doc) : NULL;
 
 	g->known = ctx && read_functions(g, ctx, arena);
+	g->loses = NULL;
+	if (doc)
+		(void)act_domain_loses(&g->loses, xml, arena); /* else it is unknown */
 	xmlXPathFreeContext(ctx);
 	xmlFreeDoc(doc);
 }

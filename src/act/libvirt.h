@@ -25,6 +25,8 @@ int act_virt_ours(struct _virDomain *dom, struct error *err); /* 1 it carries ve
 int act_virt_state(struct _virDomain *dom, enum act_domain *ret, struct error *err); /* one that has just gone is off */
 
 /* src/act/domains.c */
+/* src/act/loses.c: "x-no-mmap (ua-gpu0)": what in a domain's XML loses peer-to-peer; "" nothing. -EBADMSG: it is no XML; -ENOMEM. */
+int act_domain_loses(const char **ret, const char *xml, struct arena *arena);
 int act_virt_domains(struct act_virt *v, struct act_guest **ret, size_t *n, struct arena *arena, struct error *err);
 
 /* Of velad's domain `name`; a foreign one counts as absent. */

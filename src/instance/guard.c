@@ -132,6 +132,7 @@ static int take_guests(struct call *c, const struct call *own, struct error *err
 		for (size_t k = 0; device && k < own->guest[i].n; k++)
 			device[k] = own->guest[i].device[k];
 		c->guest[i].device = device;
+		c->guest[i].loses = own->guest[i].loses ? arena_strdup(c->into, own->guest[i].loses) : NULL; /* without memory: unknown */
 		failed = failed || !device || !c->guest[i].name;
 	}
 	return c->guest && !failed ? 0 : error_set(err, -ENOMEM, "no memory for libvirt's domains");
