@@ -20,8 +20,9 @@
 #define MISSING         "device.missing"
 #define BOUND           "device.bound"
 #define GROUP           "group.shared"
+#define P2P_LOST        "guest.p2p-lost"
 
-const char *const reconcile_rules[] = { LIBVIRT_UNKNOWN, RENAMED, RUNS, UNPROVISIONED, SHARED, ELSEWHERE, MISSING, BOUND, GROUP, NULL };
+const char *const reconcile_rules[] = { LIBVIRT_UNKNOWN, RENAMED, RUNS, UNPROVISIONED, SHARED, ELSEWHERE, MISSING, BOUND, GROUP, P2P_LOST, NULL };
 
 static const char *const kinds[RECONCILE_KIND_MAX_] = {
 	[RECONCILE_KEEP] = "keep",     [RECONCILE_RESUME] = "resume",   [RECONCILE_STATE] = "state",     [RECONCILE_CRASHED] = "crashed",
@@ -471,6 +472,8 @@ static void check_domain(struct work *w, const struct reconcile_instance *in)
 			.text = say(w, "its domain is called %s now, and was %s", g->name, in->domain) });
 	if (strcmp(g->name, in->name) != 0)
 		note(w, in, RENAMED, NULL, say(w, "somebody has renamed its domain to %s; it is known by its uuid", g->name));
+	if (g->loses && *g->loses)
+		note(w, in, P2P_LOST, NULL, say(w, "somebody has set %s in its domain, by which devices do not reach each other; stop and start it", g->loses));
 }
 
 static void check_shared(struct work *w, const struct reconcile_instance *in)
@@ -496,6 +499,8 @@ static bool was_looked_at(const struct work *w, const struct reconcile_instance 
 		return true;
 	if (strcmp(rule, RENAMED) == 0 || strcmp(rule, SHARED) == 0)
 		return w->in->asked;
+	if (strcmp(rule, P2P_LOST) == 0)
+		return w->in->asked && !(guest_of(w, in) && !guest_of(w, in)->loses);
 	if (strcmp(rule, RUNS) == 0)
 		return w->in->asked && !in->busy;
 	return w->in->asked && w->in->read && !in->busy;

@@ -456,6 +456,33 @@ static void renamed(void **state)
 	expect(w, "domain a b\nnote a domain.renamed a\nresume a\n");
 }
 
+/* Someone has edited it, or the host's hook. What is not known is not forgotten. */
+static void loses_peer_to_peer(void **state)
+{
+	static const char text[] = "somebody has set x-no-mmap (ua-gpu0) in its domain, by which devices do not reach each other; stop and start it";
+	struct reconcile_instance *in;
+	struct world *w = world_new();
+
+	(void)state;
+	usual(w, INST_RUNNING, ACT_DOMAIN_RUNNING);
+	w->guest[0].loses = "x-no-mmap (ua-gpu0)";
+	expect(w, "note a guest.p2p-lost a\nkeep a\n");
+	w = world_new();
+	in = usual(w, INST_RUNNING, ACT_DOMAIN_RUNNING);
+	noted(w, in, "guest.p2p-lost", "a", text);
+	w->guest[0].loses = "x-no-mmap (ua-gpu0)";
+	expect(w, "keep a\n");
+	w = world_new();
+	in = usual(w, INST_RUNNING, ACT_DOMAIN_RUNNING);
+	noted(w, in, "guest.p2p-lost", "a", text);
+	expect(w, "keep a\n");
+	w = world_new();
+	in = usual(w, INST_RUNNING, ACT_DOMAIN_RUNNING);
+	noted(w, in, "guest.p2p-lost", "a", text);
+	w->guest[0].loses = "";
+	expect(w, "keep a\nforget a guest.p2p-lost a\n");
+}
+
 static void libvirt_absent(void **state)
 {
 	static const enum inst_state states[] = { INST_RUNNING, INST_DEGRADED, INST_STOPPED };
@@ -860,6 +887,7 @@ int main(void)
 		cmocka_unit_test(shared),
 		cmocka_unit_test(known_but_gone),
 		cmocka_unit_test(renamed),
+		cmocka_unit_test(loses_peer_to_peer),
 		cmocka_unit_test(libvirt_absent),
 		cmocka_unit_test(host_booted),
 		cmocka_unit_test(upgraded),
