@@ -48,6 +48,8 @@ static const struct conf_field conf_fields[] = {
 	{ "images", "pool", CONF_STRING, offsetof(struct conf, images_pool) },
 	{ "images", "source", CONF_PATH, offsetof(struct conf, images_source) },
 	{ "host", "fmpm", CONF_PATH, offsetof(struct conf, fmpm) },
+	{ "host", "rack", CONF_STRING, offsetof(struct conf, rack) },
+	{ "host", "rack_alias", CONF_STRING, offsetof(struct conf, rack_alias) },
 	{ "libvirt", "uri", CONF_STRING, offsetof(struct conf, libvirt_uri) },
 	{ "guests", "stop_seconds", CONF_UINT, offsetof(struct conf, stop_seconds), 0, 3600 },
 	{ "guests", "on_crash", CONF_STRING, offsetof(struct conf, on_crash) },

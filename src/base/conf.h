@@ -28,6 +28,7 @@ struct conf {
 	char        *images_pool;    /* [images] pool: its name */
 	char        *images_source;  /* [images] source: where new images are taken from */
 	char        *fmpm;           /* [host] fmpm: lists Fabric Manager's partitions */
+	char        *rack, *rack_alias; /* [host]; "none" */
 	uint64_t     keep_milliseconds, keep_seconds; /* [daemon] */
 	uint64_t     workers;        /* [daemon] workers: operations side by side */
 	struct {

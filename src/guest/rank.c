@@ -28,8 +28,6 @@ struct map {
 	const struct topo        *topo;
 	struct entry              gpu[PLAN_GPUS_MAX], vf[PLAN_VFS_MAX];
 	size_t                    ngpus, nvfs;
-	uint32_t                  seen[PLAN_GPUS_MAX + 2 * PLAN_VFS_MAX]; /* switches and ports, in the order in which they are named */
-	size_t                    nseen;
 };
 
 static int by_guest_address(const void *pa, const void *pb)
@@ -147,6 +145,7 @@ static struct json_out named(const struct map *m, const struct entry *e, bool gp
 	struct json_out o = start(m, e);
 
 	json_add_bdf(&o, "bdf", e->dev->bdf);
+	json_add_string(&o, "slot", host_slot_of(topo_inventory(m->topo), n->fn->bdf));
 	add_switch(m, &o, e);
 	add_number(&o, "numa_node", n->fn->facts->numa_node);
 	add_number(&o, "rail", n->rail);
@@ -161,19 +160,17 @@ static struct json_out named(const struct map *m, const struct entry *e, bool gp
 
 /* ---- numbers -------------------------------------------------------------------------------------------- */
 
-/* Of a thing of the host: from 0, in the order of the document. The next instance has its own. */
-static int64_t opaque(struct map *m, uint32_t node)
+/* How many of the host's switches come before: the same for all instances of a host, and nothing of its addresses. */
+static int64_t opaque(const struct map *m, uint32_t usp)
 {
-	size_t i = 0;
+	int64_t n = 0;
 
-	while (i < m->nseen && m->seen[i] != node)
-		i++;
-	if (i == m->nseen)
-		m->seen[m->nseen++] = node;
-	return (int64_t)i;
+	for (uint32_t i = 0; i < usp; i++)
+		n += topo_at(m->topo, i)->fn->facts->kind == HOST_USP;
+	return n;
 }
 
-static struct json_out numbered(struct map *m, const struct entry *e, bool gpu)
+static struct json_out numbered(const struct map *m, const struct entry *e, bool gpu)
 {
 	struct json_out o = start(m, e);
 
@@ -186,7 +183,7 @@ static struct json_out numbered(struct map *m, const struct entry *e, bool gpu)
 
 /* ---- the document --------------------------------------------------------------------------------------- */
 
-static void add_view(struct map *m, struct json_out *o, bool tenant)
+static void add_view(const struct map *m, struct json_out *o, bool tenant)
 {
 	json_object *gpus = json_object_new_array(), *vfs = json_object_new_array();
 

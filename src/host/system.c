@@ -174,6 +174,41 @@ static int read_reserves(struct inventory *inv, struct host_root *root)
 	return 0;
 }
 
+/* Documentation/ABI/testing/sysfs-bus-pci, /sys/bus/pci/slots: address is "0000:19:00" of a slot with a device in it. */
+static int read_slots(struct inventory *inv, struct host_root *root)
+{
+	struct host_system *s = &inv->system;
+	struct host_names names;
+
+	if (host_list(root, &names, &inv->arena, "sys/bus/pci/slots") < 0 || !names.n)
+		return 0;
+	s->slot = arena_array(&inv->arena, names.n, sizeof(*s->slot));
+	if (!s->slot)
+		return -ENOMEM;
+	for (size_t i = 0; i < names.n; i++) {
+		struct host_slot *slot = &s->slot[s->nslots];
+		char text[16], bdf[24];
+
+		if (host_read(root, text, sizeof(text), "sys/bus/pci/slots/%s/address", names.name[i]) < 0)
+			continue;
+		(void)snprintf(bdf, sizeof(bdf), "%s.0", text);
+		slot->name = host_text(inv, names.name[i]);
+		s->nslots += *slot->name && bdf_parse(&slot->bdf, bdf);
+	}
+	return 0;
+}
+
+const char *host_slot_of(const struct inventory *inv, struct bdf bdf)
+{
+	const struct host_function *fn = host_function_find(inv, bdf);
+
+	for (; fn; fn = host_function_find(inv, fn->facts->is_vf ? fn->facts->pf : fn->facts->parent))
+		for (size_t i = 0; i < inv->system.nslots; i++)
+			if (bdf_same_device(inv->system.slot[i].bdf, fn->bdf))
+				return inv->system.slot[i].name;
+	return NULL;
+}
+
 /* Beside the files: what has to be asked for. */
 static int read_asked(struct inventory *inv, struct host_root *root, const struct host_kinds *kinds)
 {
@@ -247,6 +282,8 @@ int host_system_read(struct inventory *inv, struct host_root *root, const struct
 		r = host_module_read(inv, root);
 	if (r == 0)
 		r = read_reserves(inv, root);
+	if (r == 0)
+		r = read_slots(inv, root);
 	if (r == 0)
 		r = read_asked(inv, root, kinds);
 	return r < 0 ? error_set(err, r, "no memory for the inventory") : 0;

@@ -66,6 +66,11 @@ struct host_module { /* listed only if it is there */
 	size_t             nparams;
 };
 
+struct host_slot { /* as firmware names it: what is printed beside it */
+	const char *name;
+	struct bdf  bdf; /* of its device, function 0 */
+};
+
 struct host_reserve { /* hugepages of one size, all nodes together */
 	uint64_t page_size, reserved; /* reserved: promised to mappings, still counted as free (hugetlbpage.rst) */
 };
@@ -133,12 +138,15 @@ struct host_system {
 	size_t               nmodules;
 	struct host_reserve *reserve;
 	size_t               nreserves;
+	struct host_slot    *slot; /* by name; nslots 0: none, or unknown */
+	size_t               nslots;
 	struct host_nic     *nic; /* in BDF order */
 	size_t               nnics;
 	struct host_fabric   fabric;
 };
 
 struct host_root;
+struct inventory;
 /* What fmpm -l prints, within a second; the caller frees. For a process that may not run it. */
 int host_fabric_list(char **ret, struct host_root *root, const char *fmpm, struct error *err);
 /* Runs fmpm with "-l", and ret is what it lists, in the arena; or with "-a" or "-d" and the number of a partition, and ret is
@@ -147,5 +155,7 @@ int host_fabric_do(struct host_fabric *ret, struct arena *arena, struct host_roo
 		   const char *number, unsigned timeout_ms, struct error *err);
 /* By the phys_port_name of an interface: of a VF or SF in switchdev mode, not of the port itself. */
 bool host_is_representor(const char *port_name);
+/* The slot that a device is in, or a bridge above it; NULL: none is known. */
+const char *host_slot_of(const struct inventory *inv, struct bdf bdf);
 /* The module id of a GPU, from the partitions; -1 unknown. */
 int host_fabric_module(const struct host_fabric *f, struct bdf gpu);

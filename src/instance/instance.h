@@ -181,9 +181,14 @@ int inst_text(struct inst_manager *m, const char **ret, uint64_t *generation, co
 int inst_list_text(struct inst_manager *m, const char **ret, struct error *err);
 /* {"name", "xml"}: NCCL's topology file for the guest. -ENOENT: there is none without GPUs, or no such instance. */
 int inst_nccl_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err);
-/* {"name", "gpus", "vfs", "tenant"}: which functions of the host the guest's are. -ENOENT: no such instance, or made by a velad
+/* {"name", "rack", "host", "gpus", "vfs", "tenant"}: which functions of the host the guest's are. -ENOENT: no such instance, or made by a velad
  * that had none. */
-int inst_rank_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err);
+struct inst_where { /* NULL: not known, or not told */
+	const char *rack, *host, *tenant_rack;
+	const char *(*tenant_host)(char ret[33], const char *tenant); /* an id of this host that says nothing of it to anybody else */
+};
+int inst_rank_json(struct inst_manager *m, struct json_object **ret, const char *name, const struct inst_where *where,
+		   struct error *err);
 int inst_list_json(struct inst_manager *m, struct json_object **ret, struct error *err);
 int inst_quarantine_json(struct inst_manager *m, struct json_object **ret, struct error *err);
 int inst_op_json(struct inst_manager *m, struct json_object **ret, uint64_t op, struct error *err);

@@ -236,7 +236,8 @@ int inst_json(struct inst_manager *m, struct json_object **ret, const char *name
 }
 
 /* The plan of an instance, as it is stored; the caller puts it. */
-static int stored_plan(struct inst_manager *m, json_object **ret, const char *name, struct error *err)
+/* request NULL: not wanted */
+static int stored_plan(struct inst_manager *m, json_object **ret, json_object **request, const char *name, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
 	struct rows_instance *in = NULL;
@@ -249,6 +250,8 @@ static int stored_plan(struct inst_manager *m, json_object **ret, const char *na
 		r = error_set(err, -ENOENT, "there is no instance %s", name);
 	if (r == 0)
 		r = parse_own(ret, in->plan, "plan", err);
+	if (r == 0 && request)
+		r = parse_own(request, in->request, "request", err);
 	arena_done(&arena);
 	return r;
 }
@@ -258,7 +261,7 @@ int inst_nccl_json(struct inst_manager *m, struct json_object **ret, const char 
 	auto_(json_object_put) json_object *plan = NULL;
 	struct json_out o;
 	json_object *xml;
-	int r = stored_plan(m, &plan, name, err);
+	int r = stored_plan(m, &plan, NULL, name, err);
 
 	if (r < 0)
 		return r;
@@ -270,22 +273,48 @@ int inst_nccl_json(struct inst_manager *m, struct json_object **ret, const char 
 	return finish(ret, &o, 0, err);
 }
 
-int inst_rank_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err)
+static void add_members(struct json_out *o, json_object *from, const char *const *key)
 {
-	auto_(json_object_put) json_object *plan = NULL;
-	json_object *map, *member;
+	json_object *member;
+
+	for (; *key; key++)
+		if (json_object_object_get_ex(from, *key, &member))
+			json_add(o, *key, json_object_get(member));
+}
+
+/* Where it is changes nothing of the plan: the host is asked now. */
+static void add_tenant(struct json_out *o, json_object *map, const struct inst_where *where, const char *tenant)
+{
+	struct json_out view = json_out_new();
+	json_object *stored = NULL;
+	char id[33];
+
+	(void)json_object_object_get_ex(map, "tenant", &stored);
+	json_add_string(&view, "rack", where->tenant_rack);
+	json_add_string(&view, "host", where->tenant_host(id, tenant));
+	add_members(&view, stored, (const char *const[]){ "gpus", "vfs", NULL });
+	json_add_out(o, "tenant", &view);
+}
+
+int inst_rank_json(struct inst_manager *m, struct json_object **ret, const char *name, const struct inst_where *where,
+		   struct error *err)
+{
+	auto_(json_object_put) json_object *plan = NULL, *request = NULL;
+	json_object *map, *tenant = NULL;
 	struct json_out o;
-	int r = stored_plan(m, &plan, name, err);
+	int r = stored_plan(m, &plan, &request, name, err);
 
 	if (r < 0)
 		return r;
 	if (!json_object_object_get_ex(plan, "rank_map", &map) || !map)
 		return error_set(err, -ENOENT, "instance %s was made by a velad that had no rank maps", name);
+	(void)json_object_object_get_ex(request, "tenant", &tenant);
 	o = json_out_new();
 	json_add_string(&o, "name", name);
-	for (const char *const *key = (const char *const[]){ "gpus", "vfs", "tenant", NULL }; *key; key++)
-		if (json_object_object_get_ex(map, *key, &member))
-			json_add(&o, *key, json_object_get(member));
+	json_add_string(&o, "rack", where->rack);
+	json_add_string(&o, "host", where->host);
+	add_members(&o, map, (const char *const[]){ "gpus", "vfs", NULL });
+	add_tenant(&o, map, where, tenant ? json_object_get_string(tenant) : "");
 	return finish(ret, &o, 0, err);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* velactl rank-map NAME: the guest's GPUs and VFs, by the host's switch. */
+/* velactl rank-map NAME: where the guest is, and its GPUs and VFs, by the host's switch. */
 #include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
@@ -7,15 +7,17 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/sbuf.h"
 #include "velactl/ctl.h"
 #include "velactl/doc.h"
 #include "velactl/source.h"
 #include "velactl/table.h"
 
-enum { GUEST, ADDRESS, HOST, SWITCH, RAIL, SERVES, PORT, COLUMNS };
+enum { GUEST, ADDRESS, HOST, SLOT, MODULE, SWITCH, RAIL, SERVES, PORT, COLUMNS };
 
 static const struct ctl_column columns[COLUMNS] = {
 	[GUEST] = { "GUEST", CTL_LEFT },   [ADDRESS] = { "AS", CTL_LEFT },   [HOST] = { "HOST", CTL_LEFT },
+	[SLOT] = { "SLOT", CTL_LEFT, 1 },   [MODULE] = { "MODULE", CTL_RIGHT, 2 },
 	[SWITCH] = { "SWITCH", CTL_LEFT }, [RAIL] = { "RAIL", CTL_RIGHT },   [SERVES] = { "GPU", CTL_LEFT },
 	[PORT] = { "PORT", CTL_LEFT },
 };
@@ -46,15 +48,31 @@ static bool add(struct libscols_table *t, json_object *list, bool gpu)
 
 	for (size_t i = 0; ok && i < ctl_doc_count(list); i++) {
 		json_object *e = json_object_array_get_idx(list, i);
-		char name[24], rail[24], serves[24], port[160] = "";
+		char name[24], rail[24], serves[24], module[24], port[160] = "";
 		const char *cell[COLUMNS] = { number(name, e, "index", gpu ? "gpu" : "vf"), ctl_doc_text(e, "guest_bdf"), ctl_doc_text(e, "bdf"),
-					      ctl_doc_text(e, "switch"), number(rail, e, "rail", ""), number(serves, e, "gpu", "gpu"), port };
+					      ctl_doc_text(e, "slot"), number(module, e, "module", ""), ctl_doc_text(e, "switch"), number(rail, e, "rail", ""), number(serves, e, "gpu", "gpu"), port };
 
 		if (!gpu)
 			port_text(port, sizeof(port), e);
 		ok = ctl_table_row(t, NULL, cell, COLUMNS);
 	}
 	return ok;
+}
+
+static void print_where(struct ctl *c, json_object *doc)
+{
+	const char *rack = ctl_doc_text(doc, "rack"), *host = ctl_doc_text(doc, "host");
+
+	if (*rack) {
+		sbuf_add(&c->out.text, "rack ");
+		ctl_out_safe(&c->out, rack);
+		sbuf_add(&c->out.text, *host ? ", " : "\n");
+	}
+	if (*host) {
+		sbuf_add(&c->out.text, "host ");
+		ctl_out_safe(&c->out, host);
+		sbuf_add(&c->out.text, "\n");
+	}
 }
 
 enum ctl_exit ctl_rank_map(struct ctl *c, char const *const *arg, size_t n)
@@ -78,6 +96,7 @@ enum ctl_exit ctl_rank_map(struct ctl *c, char const *const *arg, size_t n)
 		(void)error_set(&err, -ENOMEM, "no memory for a table");
 		return ctl_fail(c, &err);
 	}
+	print_where(c, doc);
 	ctl_table_print(&c->out, t, columns, COLUMNS);
 	return CTL_OK;
 }

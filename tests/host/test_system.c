@@ -172,6 +172,28 @@ static void widths_of_addresses(void **state)
 	}
 }
 
+/* A slot is its device's, and of what is below that. */
+static void slots(void **state)
+{
+	struct inventory *inv = read_host("sys/bus/pci/slots/4-1/address\t0000:19:00\n"
+					  "sys/bus/pci/slots/7/address\t0000:2a:00\n"
+					  "sys/bus/pci/slots/empty/address\tnothing\n"
+					  "sys/bus/pci/devices/0000:19:00.0 -> ../../../devices/pci0000:00/0000:19:00.0\n"
+					  "sys/devices/pci0000:00/0000:19:00.0/vendor\t0x10b5\n"
+					  "sys/bus/pci/devices/0000:1a:00.0 -> ../../../devices/pci0000:00/0000:19:00.0/0000:1a:00.0\n"
+					  "sys/devices/pci0000:00/0000:19:00.0/0000:1a:00.0/vendor\t0x10de\n"
+					  "sys/bus/pci/devices/0000:30:00.0 -> ../../../devices/pci0000:00/0000:30:00.0\n"
+					  "sys/devices/pci0000:00/0000:30:00.0/vendor\t0x10de\n");
+
+	(void)state;
+	assert_int_equal(inv->system.nslots, 2);
+	assert_string_equal(host_slot_of(inv, (struct bdf){ .bus = 0x19 }), "4-1");
+	assert_string_equal(host_slot_of(inv, (struct bdf){ .bus = 0x1a }), "4-1");
+	assert_null(host_slot_of(inv, (struct bdf){ .bus = 0x30 }));
+	assert_null(host_slot_of(inv, (struct bdf){ .bus = 0x2a })); /* not there */
+	host_inventory_free(inv);
+}
+
 /* The CPU flag, or else what the firmware calls the machine; a flag that is part of another word is none. */
 static void virtual_machines_are_known(void **state)
 {
@@ -668,6 +690,7 @@ int main(void)
 		cmocka_unit_test(online_that_is_no_list),
 		cmocka_unit_test(arm_has_implementer_and_part),
 		cmocka_unit_test(widths_of_addresses),
+		cmocka_unit_test(slots),
 		cmocka_unit_test(virtual_machines_are_known),
 		cmocka_unit_test(nodes_without_cpus_or_memory),
 		cmocka_unit_test(distances_that_make_no_sense),

@@ -39,7 +39,7 @@ min_rate=0 max_rate=1000 link_state=auto" "$(settings "$index")"
 is "the rank map has the VF by both addresses, and the GPU that it serves" "True True" "$(ctl -o json rank-map one | of '"%s %s" % (
 	[v["bdf"] for v in d["vfs"]] == ["0000:25:10.0"] and d["vfs"][0]["gpu"] == 0 and d["vfs"][0]["switch"] == "0000:21:00.0",
 	d["tenant"]["vfs"][0]["guest_bdf"] == d["vfs"][0]["guest_bdf"] and "25:10" not in str(d["tenant"]))')"
-is "and a table of it a line for each" "gpu0 vf0" "$(ctl rank-map one | awk 'NR > 1 { print $1 }' | xargs)"
+is "and a table of it a line for each" "gpu0 vf0" "$(ctl rank-map one | awk '/^(gpu|vf)/ { print $1 }' | xargs)"
 ctl delete one >/dev/null
 same "what the operator had set is back"
 out=$(ctl create two "${guest[@]}" --require 0000:25:10.0 2>&1)
@@ -48,8 +48,10 @@ is "the next tenant has none of it" "mac=$(mac_of two) vlan=0 qos=0 vlan_protoco
 is "and hears that it was otherwise" vf.left "$(findings two)"
 mac=$(mac_of two)
 is "its address is one station's, and local" "2 0" "$((0x${mac:0:2} & 3)) $((0x${mac:15}))"
+map=$(ctl -o json rank-map two)
 stop_velad KILL && start_velad
-is "which stays over a restart" "$mac ${mac}" "$(mac_of two) $(settings "$index" | grep -o "$mac")"
+is "the rank map stays over a restart, with the host's name for the operator alone" "$map True" "$(ctl -o json rank-map two) $(of 'd["host"] not in str(d["tenant"])' <<<"$map")"
+is "its address stays over a restart" "$mac ${mac}" "$(mac_of two) $(settings "$index" | grep -o "$mac")"
 ctl delete two >/dev/null
 same "all is back"
 
