@@ -114,6 +114,9 @@ struct act_ops {
 	int (*vfio_load)(void *self, struct error *err);
 	int (*vf_count)(void *self, uint16_t *ret, struct bdf pf, struct error *err);
 	int (*vf_count_set)(void *self, struct bdf pf, uint16_t n, struct error *err);
+	/* Whether drivers of the host take the VFs that this PF gets, once it is as wanted: 0, 1; -1: the kernel is too old to say
+	 * (Linux 4.12). -ENODEV as below; -EIO. */
+	int (*autoprobe)(void *self, int *ret, struct bdf pf, enum act_want want, struct error *err);
 	/* -ENODEV: there is no such function */
 	int (*driver)(void *self, struct act_driver *ret, struct bdf fn, struct error *err);
 	int (*driver_set)(void *self, struct bdf fn, const struct act_driver *want, struct error *err);

@@ -52,6 +52,21 @@ static int vf_count_set(void *self, struct bdf pf, uint16_t n, struct error *err
 	return m->remote ? act_remote_call(m->remote, NULL, &c, err) : act_pci_vf_count_set(&m->pci, pf, n, err);
 }
 
+static int autoprobe(void *self, int *ret, struct bdf pf, enum act_want want, struct error *err)
+{
+	struct act_machine *m = self;
+	struct wire_call c = wire_call(WIRE_AUTOPROBE, pf);
+	int r = act_pci_autoprobe(&m->pci, ret, pf, m->remote ? ACT_LOOK : want, err);
+
+	if (r < 0 || !m->remote || want == ACT_LOOK || *ret < 0 || *ret == (want == ACT_ON))
+		return r;
+	c.set = (uint16_t)want;
+	r = act_remote_call(m->remote, NULL, &c, err);
+	if (r == 0)
+		*ret = want == ACT_ON;
+	return r;
+}
+
 static int driver(void *self, struct act_driver *ret, struct bdf fn, struct error *err)
 {
 	return act_pci_driver(&((struct act_machine *)self)->pci, ret, fn, err);
@@ -258,6 +273,7 @@ static const struct act_ops machine_ops = {
 	.vfio_load = vfio_load,
 	.vf_count = vf_count,
 	.vf_count_set = vf_count_set,
+	.autoprobe = autoprobe,
 	.driver = driver,
 	.driver_set = driver_set,
 	.word = word,

@@ -283,6 +283,41 @@ static int write_count(const struct act_pci *p, const char *path, const char *na
 			 none(pf.driver), n, strerror(-r));
 }
 
+#define AUTOPROBE "sriov_drivers_autoprobe"
+
+/* pci_device_can_probe(), drivers/pci/pci-driver.c: with 0, a VF gets a driver by driver_override only. */
+int act_pci_autoprobe(const struct act_pci *p, int *ret, struct bdf pf, enum act_want want, struct error *err)
+{
+	char path[HOST_PATH_MAX], name[BDF_TEXT_MAX];
+	uint64_t now = 0;
+	int r = act_pci_path(p, path, pf, err);
+
+	(void)bdf_text(name, pf);
+	for (bool wrote = false; r == 0; wrote = true) {
+		r = host_read_uint(p->root, &now, 10, 1, "%s/" AUTOPROBE, path);
+		if (r < 0 && r != -ENOENT)
+			return error_set(err, -EIO, "cannot read " AUTOPROBE " of %s: %s", name, strerror(-r));
+		*ret = r < 0 ? -1 : (int)now;
+		if (r < 0 || want == ACT_LOOK || now == (want == ACT_ON))
+			return 0;
+		if (wrote)
+			return error_set(err, -EIO, "%s: " AUTOPROBE " is %d after %d was written", name, *ret, want == ACT_ON);
+		r = host_write(p->root, want == ACT_ON ? "1" : "0", "%s/" AUTOPROBE, path);
+		if (r < 0)
+			return refused(err, r, name, "write", AUTOPROBE);
+	}
+	return r;
+}
+
+/* Without a group vfio-pci does not take it: where the PF has one, the VF gets one. */
+static bool has_group(const struct act_pci *p, const char *path, const char *vf_path)
+{
+	char link[HOST_PATH_MAX];
+
+	return host_link(p->root, link, sizeof(link), "%s/iommu_group", path) < 0 ||
+	       host_link(p->root, link, sizeof(link), "%s/iommu_group", vf_path) == 0;
+}
+
 /* The kernel has added all VFs when write(2) returns (sriov_enable()), but not each driver's probe is
  * synchronous and not each PF driver keeps to it. */
 static bool vfs_are_there(const struct act_pci *p, const char *path, uint16_t n)
@@ -292,7 +327,7 @@ static bool vfs_are_there(const struct act_pci *p, const char *path, uint16_t n)
 	struct bdf vf;
 
 	for (unsigned i = 0; i < n; i++)
-		if (vf_bdf(p, &vf, path, i) < 0 || act_pci_path(p, vf_path, vf, &ignored) < 0)
+		if (vf_bdf(p, &vf, path, i) < 0 || act_pci_path(p, vf_path, vf, &ignored) < 0 || !has_group(p, path, vf_path))
 			return false;
 	return vf_bdf(p, &vf, path, n) < 0;
 }

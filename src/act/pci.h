@@ -31,6 +31,8 @@ int act_pci_driver(const struct act_pci *p, struct act_driver *ret, struct bdf f
 int act_pci_driver_set(const struct act_pci *p, struct bdf fn, const struct act_driver *want,
 		       struct error *err);
 int act_pci_vf_count(const struct act_pci *p, uint16_t *ret, struct bdf pf, struct error *err);
+/* As act_ops.autoprobe. */
+int act_pci_autoprobe(const struct act_pci *p, int *ret, struct bdf pf, enum act_want want, struct error *err);
 /* -EBUSY too when a VF that would go is bound to vfio-pci: a guest may have it. -ENOSPC: the PF has
  * fewer VFs. */
 int act_pci_vf_count_set(const struct act_pci *p, struct bdf pf, uint16_t n, struct error *err);

@@ -18,7 +18,7 @@ _Static_assert(sizeof(struct wire_call) == 256 && sizeof(struct wire_answer) == 
 static const char *const verbs[WIRE_VERB_MAX_] = {
 	[WIRE_OPEN] = "open",         [WIRE_VFIO_LOAD] = "vfio-load", [WIRE_VF_COUNT] = "vf-count",
 	[WIRE_DRIVER] = "driver",     [WIRE_WORD] = "word",           [WIRE_POWER] = "power",
-	[WIRE_PARTITION] = "partition",
+	[WIRE_PARTITION] = "partition", [WIRE_AUTOPROBE] = "autoprobe",
 	[WIRE_RESET] = "reset",       [WIRE_SCRUB] = "scrub",
 	[WIRE_VF] = "vf",               [WIRE_LOG] = "log",
 };
@@ -100,6 +100,12 @@ static const char *take_vf_count(struct wire_call *ret, const struct wire_call *
 	return NULL;
 }
 
+static const char *take_autoprobe(struct wire_call *ret, const struct wire_call *c)
+{
+	ret->set = c->set;
+	return c->set == ACT_ON || c->set == ACT_OFF ? NULL : "it can be switched on and off";
+}
+
 static const char *take_driver(struct wire_call *ret, const struct wire_call *c)
 {
 	ret->driver = c->driver;
@@ -178,7 +184,7 @@ static const struct {
 	[WIRE_OPEN] = { take_open, true },         [WIRE_VFIO_LOAD] = { take_nothing, false },
 	[WIRE_VF_COUNT] = { take_vf_count, true }, [WIRE_DRIVER] = { take_driver, true },
 	[WIRE_WORD] = { take_word, true },         [WIRE_POWER] = { take_power, true },
-	[WIRE_PARTITION] = { take_partition, false },
+	[WIRE_PARTITION] = { take_partition, false }, [WIRE_AUTOPROBE] = { take_autoprobe, true },
 	[WIRE_RESET] = { take_nothing, true },     [WIRE_SCRUB] = { take_nothing, true },
 	[WIRE_VF] = { take_vf, true },             [WIRE_LOG] = { take_log, false },
 };

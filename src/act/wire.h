@@ -13,7 +13,7 @@
 
 struct error;
 
-#define WIRE_VERSION 1u
+#define WIRE_VERSION 2u
 #define WIRE_LOG_DROP 0xffff /* remove them all */
 
 enum wire_verb {
@@ -21,6 +21,7 @@ enum wire_verb {
 	WIRE_OPEN,       /* number of enum wire_file; the answer brings a descriptor */
 	WIRE_VFIO_LOAD,
 	WIRE_VF_COUNT,   /* number */
+	WIRE_AUTOPROBE,  /* set: of enum act_want, ACT_ON or ACT_OFF */
 	WIRE_DRIVER,     /* driver */
 	WIRE_WORD,       /* number of enum act_word, set, clear */
 	WIRE_POWER,      /* power */

@@ -192,6 +192,13 @@ static int judge_vf_count(const struct judge *j, const struct wire_call *c, cons
 	return r;
 }
 
+static int judge_autoprobe(const struct judge *j, const struct wire_call *c, const struct seen *s, struct error *err)
+{
+	(void)j;
+	(void)c;
+	return s->kind == HOST_NIC ? 0 : not_for(s, "says which drivers VFs get", "NICs", err);
+}
+
 static int judge_word(const struct judge *j, const struct wire_call *c, const struct seen *s, struct error *err)
 {
 	(void)j;
@@ -238,7 +245,8 @@ static int judge_vf(const struct judge *j, const struct wire_call *c, const stru
 static int (*const rules[WIRE_VERB_MAX_])(const struct judge *j, const struct wire_call *c, const struct seen *s, struct error *err) = {
 	[WIRE_OPEN] = NULL,                   /* any function's facts are what velad is for; reading only */
 	[WIRE_VFIO_LOAD] = NULL,              /* it only looks */
-	[WIRE_VF_COUNT] = judge_vf_count, [WIRE_DRIVER] = judge_driver, [WIRE_WORD] = judge_word, [WIRE_POWER] = judge_power,
+	[WIRE_VF_COUNT] = judge_vf_count, [WIRE_AUTOPROBE] = judge_autoprobe,
+	 [WIRE_DRIVER] = judge_driver, [WIRE_WORD] = judge_word, [WIRE_POWER] = judge_power,
 	[WIRE_PARTITION] = NULL,              /* Fabric Manager refuses what overlaps */
 	[WIRE_RESET] = judge_reset, [WIRE_SCRUB] = judge_reset,
 	[WIRE_VF] = judge_vf,

@@ -97,6 +97,15 @@ static int do_vf_count(const struct serve *s, struct wire_answer *a, int *fd, co
 	return act_pci_vf_count_set(s->judge.pci, wire_call_fn(c), c->number, err);
 }
 
+static int do_autoprobe(const struct serve *s, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
+{
+	int now;
+
+	(void)a;
+	(void)fd;
+	return act_pci_autoprobe(s->judge.pci, &now, wire_call_fn(c), (enum act_want)c->set, err);
+}
+
 static int do_driver(const struct serve *s, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
 {
 	(void)a;
@@ -181,7 +190,7 @@ static int (*const verbs[WIRE_VERB_MAX_])(const struct serve *s, struct wire_ans
 					   struct error *err) = {
 	[WIRE_OPEN] = do_open,     [WIRE_VFIO_LOAD] = do_vfio_load, [WIRE_VF_COUNT] = do_vf_count,
 	[WIRE_DRIVER] = do_driver, [WIRE_WORD] = do_word,           [WIRE_POWER] = do_power,
-	[WIRE_PARTITION] = do_partition,
+	[WIRE_PARTITION] = do_partition, [WIRE_AUTOPROBE] = do_autoprobe,
 	[WIRE_RESET] = do_reset,
 	[WIRE_VF] = do_vf,
 	[WIRE_SCRUB] = do_scrub,

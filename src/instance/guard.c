@@ -32,6 +32,8 @@ struct call { /* arguments and results of all verbs */
 	bool                yes, wanted;
 	uint16_t            number, set, clear;
 	enum act_word       word;
+	enum act_want       order;
+	int                 state;
 	enum act_domain     domain;
 	struct act_driver   driver;
 	struct act_power    power, want;
@@ -223,6 +225,22 @@ static int vf_count(void *self, uint16_t *ret, struct bdf pf, struct error *err)
 
 	if (r == 0)
 		*ret = c.number;
+	return r;
+}
+
+static int do_autoprobe(const struct act *act, struct call *c, struct error *err)
+{
+	return act->ops->autoprobe(act->self, &c->state, c->bdf, c->order, err);
+}
+
+static int autoprobe(void *self, int *ret, struct bdf pf, enum act_want want, struct error *err)
+{
+	static const struct verb verb = MACHINE(autoprobe, look_ms);
+	struct call c = { .verb = &verb, .bdf = pf, .order = want };
+	int r = call(self, &c, err);
+
+	if (r == 0)
+		*ret = c.state;
 	return r;
 }
 
@@ -540,6 +558,7 @@ struct act guard_act(struct guard_self *self)
 		.vfio_load = vfio_load,
 		.vf_count = vf_count,
 		.vf_count_set = vf_count_set,
+		.autoprobe = autoprobe,
 		.driver = driver,
 		.driver_set = driver_set,
 		.word = word,
@@ -562,6 +581,6 @@ struct act guard_act(struct guard_self *self)
 		.console = console,
 	};
 
-	static_assert(sizeof(ops) == 24 * sizeof(ops.driver), "a verb of act_ops is not in here");
+	static_assert(sizeof(ops) == 25 * sizeof(ops.driver), "a verb of act_ops is not in here");
 	return (struct act){ .ops = &ops, .self = self };
 }

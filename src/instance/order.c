@@ -11,6 +11,7 @@ static const struct {
 	unsigned needs; /* kinds, of any target; and whatever comes before it on its own target */
 } kinds[PLAN_STEP_MAX_] = {
 	[PLAN_STEP_VFIO]     = { true, 0 },
+	[PLAN_STEP_AUTOPROBE] = { true, 0 },
 	[PLAN_STEP_VF_COUNT] = { true, 0 },
 	[PLAN_STEP_POWER]    = { true, 0 },
 	[PLAN_STEP_BIND]     = { true, KIND(VFIO) | KIND(VF_COUNT) | KIND(POWER) },

@@ -95,6 +95,33 @@ static int revert_vf_count(const struct steps *s, const struct rows_step *step, 
 	return now == want ? 0 : s->act.ops->vf_count_set(s->act.self, step->bdf, (uint16_t)want, err);
 }
 
+/* Value: "1", "0"; "-": the kernel has no such switch. */
+static int probe_autoprobe(const struct steps *s, struct seen *ret, const struct rows_step *step, struct error *err)
+{
+	int now = -1;
+	int r = s->act.ops->autoprobe(s->act.self, &now, step->bdf, ACT_LOOK, err);
+
+	if (r < 0)
+		return r;
+	ret->so = now <= 0;
+	(void)snprintf(ret->value, sizeof(ret->value), "%s", now < 0 ? "-" : now ? "1" : "0");
+	return 0;
+}
+
+static int apply_autoprobe(const struct steps *s, const struct rows_step *step, struct error *err)
+{
+	int now;
+
+	return s->act.ops->autoprobe(s->act.self, &now, step->bdf, ACT_OFF, err);
+}
+
+static int revert_autoprobe(const struct steps *s, const struct rows_step *step, const char *original, struct error *err)
+{
+	int now, r = strcmp(original, "1") == 0 ? s->act.ops->autoprobe(s->act.self, &now, step->bdf, ACT_ON, err) : 0;
+
+	return r == -ENODEV ? steps_gone(s, step) : r;
+}
+
 /* "(none)": without a driver; "(new)": a VF that was not there when the plan was made. */
 static const char *driver_name(const char *text)
 {
@@ -195,6 +222,7 @@ static int revert_domain(const struct steps *s, const struct rows_step *step, co
  * and loaded without devices it does nothing. */
 static const struct step_kind step_vfio = { probe_vfio, apply_vfio, NULL };
 static const struct step_kind step_vf_count = { probe_vf_count, apply_vf_count, revert_vf_count };
+static const struct step_kind step_autoprobe = { probe_autoprobe, apply_autoprobe, revert_autoprobe };
 static const struct step_kind step_bind = { probe_bind, apply_bind, steps_driver_back };
 static const struct step_kind step_domain = { probe_domain, apply_domain, revert_domain };
 
@@ -204,6 +232,7 @@ const struct step_kind *const step_kinds[PLAN_STEP_MAX_] = {
 	[PLAN_STEP_IMAGE]    = &step_image,
 	[PLAN_STEP_VFIO]     = &step_vfio,
 	[PLAN_STEP_VF_COUNT] = &step_vf_count,
+	[PLAN_STEP_AUTOPROBE] = &step_autoprobe,
 	[PLAN_STEP_BIND]     = &step_bind,
 	[PLAN_STEP_LEND]     = &step_lend,
 	[PLAN_STEP_SCRUB]    = &step_scrub,

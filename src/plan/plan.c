@@ -21,6 +21,7 @@ static const char *const step_names[PLAN_STEP_MAX_] = {
 	[PLAN_STEP_SEED] = "seed",
 	[PLAN_STEP_IMAGE] = "image",
 	[PLAN_STEP_VFIO] = "vfio",
+	[PLAN_STEP_AUTOPROBE] = "autoprobe",
 	[PLAN_STEP_VF_COUNT] = "vf-count",
 	[PLAN_STEP_BIND] = "bind",
 	[PLAN_STEP_LEND] = "lend",

@@ -135,6 +135,7 @@ enum plan_step_kind {
 	PLAN_STEP_SEED,     /* "seed":     what cloud-init reads, absent -> written; target NAME.seed */
 	PLAN_STEP_IMAGE,    /* "image":    of no plan: an image, absent -> "FORMAT SHA256 FILE"; target its name */
 	PLAN_STEP_VFIO,     /* "vfio":     module vfio-pci, absent -> loaded; target "vfio-pci" */
+	PLAN_STEP_AUTOPROBE, /* "autoprobe": whether the host's drivers take VFs of a PF, "(unread)" -> "0"; target the PF */
 	PLAN_STEP_VF_COUNT, /* "vf-count": VFs of a PF, n -> m; target the PF */
 	PLAN_STEP_BIND,     /* "bind":     driver of a function, x -> vfio-pci; target the function */
 	PLAN_STEP_LEND,     /* "lend":     a function is given to a guest, and verified when it comes back, "clean" -> "lent" */

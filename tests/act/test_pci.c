@@ -80,6 +80,29 @@ static void test_bind_and_back(void **state)
 	fx_done(&f);
 }
 
+static void test_autoprobe(void **state)
+{
+	struct error err = ERROR_INIT;
+	char value[64];
+	int now = 7;
+	struct fx f;
+
+	(void)state;
+	fx_init(&f);
+	assert_int_equal(act_pci_autoprobe(&f.pci, &now, bdf(FX_PF), ACT_OFF, &err), 0); /* an old kernel has no such file */
+	assert_int_equal(now, -1);
+	fx_file(&f, FX_DEVICES "/" FX_PF "/sriov_drivers_autoprobe", "1\n");
+	assert_int_equal(act_pci_autoprobe(&f.pci, &now, bdf(FX_PF), ACT_LOOK, &err), 0);
+	assert_int_equal(now, 1);
+	assert_int_equal(act_pci_autoprobe(&f.pci, &now, bdf(FX_PF), ACT_OFF, &err), 0);
+	assert_int_equal(now, 0);
+	assert_string_equal(fx_text(&f, value, FX_DEVICES "/" FX_PF "/sriov_drivers_autoprobe"), "0");
+	fx_file(&f, FX_DEVICES "/" FX_PF "/sriov_drivers_autoprobe", "perhaps\n");
+	assert_fails(act_pci_autoprobe(&f.pci, &now, bdf(FX_PF), ACT_ON, &err), -EIO, &err, "cannot read sriov_drivers_autoprobe");
+	assert_fails(act_pci_autoprobe(&f.pci, &now, bdf("0000:99:00.0"), ACT_ON, &err), -ENODEV, &err, "0000:99:00.0");
+	fx_done(&f);
+}
+
 /* What is so already is not written: the files to write to are not even there. */
 static void test_idempotent(void **state)
 {
@@ -472,6 +495,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_read),
 		cmocka_unit_test(test_bind_and_back),
+		cmocka_unit_test(test_autoprobe),
 		cmocka_unit_test(test_idempotent),
 		cmocka_unit_test(test_no_effect),
 		cmocka_unit_test(test_bind_refused),

@@ -199,6 +199,14 @@ static struct wire_call number_call(enum wire_verb verb, const char *bdf, uint16
 	return c;
 }
 
+static struct wire_call want_call(enum wire_verb verb, const char *bdf, enum act_want want)
+{
+	struct wire_call c = call(verb, bdf);
+
+	c.set = (uint16_t)want;
+	return c;
+}
+
 static struct wire_call power_call(const char *bdf, const char *control)
 {
 	struct wire_call c = call(WIRE_POWER, bdf);
@@ -277,6 +285,8 @@ static void the_host_keeps_its_network(void **state)
 	refused(number_call(WIRE_VF_COUNT, "0000:18:00.0", 0), -EBUSY, "0000:18:00.1: the host uses it");
 	refused(number_call(WIRE_VF_COUNT, "0000:1c:00.0", 7), -EPERM, "velad-helper makes VFs only of NICs");
 	refused(number_call(WIRE_VF_COUNT, "0000:17:00.0", 1), -EPERM, "velad-helper makes VFs only of NICs");
+	refused(want_call(WIRE_AUTOPROBE, "0000:17:00.0", ACT_OFF), -EPERM, "velad-helper says which drivers VFs get only of NICs");
+	refused(want_call(WIRE_AUTOPROBE, "0000:18:00.0", ACT_LOOK), -EPERM, "it can be switched on and off");
 	c.vf_has = PLAN_VF_BIT(PLAN_VF_TRUST);
 	c.vf_value[PLAN_VF_TRUST] = 1;
 	refused(c, -EBUSY, "ens1v0");

@@ -22,6 +22,7 @@ void sim_attach(struct node *n)
 		{ "sys/bus/pci/drivers_probe", drivers_probe_write, NULL },
 		{ "sys/devices/pci*/driver_override", driver_override_write, NULL },
 		{ "sys/devices/pci*/sriov_numvfs", sriov_numvfs_write, NULL },
+		{ "sys/devices/pci*/sriov_drivers_autoprobe", autoprobe_write, NULL },
 		{ "sys/devices/pci*/config", config_write, NULL },
 		{ "sys/devices/pci*/reset", reset_write, NULL },
 		{ "sys/devices/pci*/reset_method", reset_method_write, NULL },

@@ -125,8 +125,12 @@ static bool matches(const struct node *dev, const char *driver)
  * wants an IOMMU group; both say EINVAL. */
 static int probe(struct sim *s, struct node *dev, const char *driver)
 {
-	const struct node *config = config_of(dev);
+	const struct node *config = config_of(dev), *autoprobe = dev->pf ? node_attr(dev->pf, "sriov_drivers_autoprobe") : NULL;
+	const struct node *override = node_attr(dev, "driver_override");
 
+	/* pci_device_can_probe() */
+	if (autoprobe && strcmp(autoprobe->text, "0") == 0 && (!override || strcmp(override->text, "(null)") == 0))
+		return -ENODEV;
 	if (strcmp(driver, SIM_VFIO) == 0 && (group_of(dev) < 0 || (config && config->bytes[PCI_HEADER_TYPE] & 0x7f)))
 		return -EINVAL;
 	sim_driver_set(s, dev, driver);

@@ -252,6 +252,20 @@ static int add_vfs(struct sim *s, struct node *pf, unsigned n)
 	return r;
 }
 
+/* sriov_drivers_autoprobe_store() */
+int autoprobe_write(struct sim *s, struct node *n, const char *value, size_t len, off_t off)
+{
+	bool known = (*value == '0' || *value == '1') && (!value[1] || strcmp(value + 1, "\n") == 0);
+
+	(void)s;
+	(void)len;
+	(void)off;
+	if (!known)
+		return -EINVAL;
+	node_text(n, *value == '1' ? "1" : "0");
+	return 0;
+}
+
 /* sriov_numvfs_store(), the checks in its order. vfio_pci_core_sriov_configure() says ENOENT unless the module
  * was loaded with enable_sriov; pcieport has no sriov_configure at all. */
 int sriov_numvfs_write(struct sim *s, struct node *n, const char *value, size_t len, off_t off)

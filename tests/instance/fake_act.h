@@ -51,6 +51,7 @@ struct fake_fn {
 	int               pf; /* index of the PF of a VF; -1 */
 	struct plan_vf_settings set; /* of a VF */
 	struct act_driver d;
+	bool              no_probe; /* of a PF: the host's drivers do not take its VFs */
 	char              serial[ACT_SERIAL_MAX];
 	uint8_t           width;    /* of its link */
 	unsigned          resets, scrubs;
@@ -360,6 +361,8 @@ static inline int fake_make_vfs(struct fake *f, int pf, uint16_t n, struct error
 			f->fn[i].there = true;
 			f->fn[i].dirty = false;
 			f->fn[i].d = (struct act_driver){ .driver = "mlx5_core" };
+			if (f->fn[pf].no_probe)
+				f->fn[i].d.driver[0] = '\0';
 			f->fn[i].set = fake_vf_fresh(f);
 			made++;
 		}
@@ -392,6 +395,23 @@ static inline int fake_vf_count_set(void *self, struct bdf pf, uint16_t n, struc
 		r = n ? fake_make_vfs(f, i, n, err) : fake_drop_vfs(f, i, err);
 	if (r == 0)
 		r = fake_point(f, FAKE_AFTER, err);
+	return fake_leave(f, r);
+}
+
+static inline int fake_autoprobe(void *self, int *ret, struct bdf pf, enum act_want want, struct error *err)
+{
+	struct fake *f = fake_enter(self, "autoprobe");
+	struct fake_fn *fn = fake_find(f, pf);
+	int r = fake_point(f, want == ACT_LOOK ? f->when : FAKE_BEFORE, err);
+
+	if (r == 0 && !fn)
+		r = error_set(err, -ENODEV, "there is no such PF");
+	if (r == 0 && want != ACT_LOOK) {
+		fn->no_probe = want == ACT_OFF;
+		r = fake_point(f, FAKE_AFTER, err);
+	}
+	if (r == 0)
+		*ret = !fn->no_probe;
 	return fake_leave(f, r);
 }
 
@@ -894,6 +914,7 @@ static inline struct act fake_act(struct fake *f)
 		.vfio_load = fake_vfio_load,
 		.vf_count = fake_vf_count,
 		.vf_count_set = fake_vf_count_set,
+		.autoprobe = fake_autoprobe,
 		.driver = fake_driver,
 		.driver_set = fake_driver_set,
 		.word = fake_word,

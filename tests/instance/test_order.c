@@ -51,13 +51,15 @@ static void walk(const struct plan_of *p, bool backwards, size_t wave[STEPS])
 /* What the order is for, said once more and in other words than the table. */
 static bool must_wait(const struct rows_step *b, const struct rows_step *a)
 {
-	static const int rank[PLAN_STEP_MAX_] = { [PLAN_STEP_VFIO] = 1,	  [PLAN_STEP_VF_COUNT] = 1, [PLAN_STEP_POWER] = 1,
+	static const int rank[PLAN_STEP_MAX_] = { [PLAN_STEP_AUTOPROBE] = 1, [PLAN_STEP_VFIO] = 1,	  [PLAN_STEP_VF_COUNT] = 1, [PLAN_STEP_POWER] = 1,
 						  [PLAN_STEP_BIND] = 2,	  [PLAN_STEP_DEVCTL] = 3,   [PLAN_STEP_DEVCTL2] = 3,
 						  [PLAN_STEP_ACS] = 3,	  [PLAN_STEP_LEND] = 4,	    [PLAN_STEP_SCRUB] = 4,
 						  [PLAN_STEP_RESET] = 4,  [PLAN_STEP_VF] = 3 }; /* 0: waits for all, and all for it */
 
 	if (strcmp(a->target, b->target) == 0 || !rank[a->kind] || !rank[b->kind])
 		return true;
+	if (a->kind == PLAN_STEP_AUTOPROBE || b->kind == PLAN_STEP_AUTOPROBE)
+		return false; /* of its own PF's VFs alone */
 	/* the gate is of its function alone, which must be awake to be reset */
 	if (rank[a->kind] == 4 || rank[b->kind] == 4)
 		return b->kind == PLAN_STEP_RESET && (a->kind == PLAN_STEP_VF_COUNT || a->kind == PLAN_STEP_POWER);
