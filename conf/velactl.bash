@@ -24,7 +24,7 @@ _velactl()
 	esac
 	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
 		case $word in
-		topo | path | routes | acs | doctor | plan | capacity | leases | release | create | list | show | nccl-topology | rank-map | console | log | start | stop | reboot | reset | delete | images | quarantine | op | host | watch | dump | help) verb=$word; break ;;
+		topo | path | routes | acs | pool | doctor | plan | capacity | leases | release | create | list | show | nccl-topology | rank-map | console | log | start | stop | reboot | reset | delete | images | quarantine | op | host | watch | dump | help) verb=$word; break ;;
 		esac
 	done
 	if [[ $cur == -* ]]; then
@@ -38,10 +38,11 @@ _velactl()
 		return
 	fi
 	case $verb in
-	'' | help) word='topo path routes acs doctor plan capacity leases release create list show nccl-topology rank-map console log start stop reboot reset delete images quarantine op host watch dump help' ;;
+	'' | help) word='topo path routes acs pool doctor plan capacity leases release create list show nccl-topology rank-map console log start stop reboot reset delete images quarantine op host watch dump help' ;;
 	op) word='list show wait cancel' ;;
 	images) word='add list show delete' ;;
 	acs) word='show plan apply restore' ;;
+	pool) word='show plan apply release' ;;
 	quarantine) word='list add release' ;;
 	release) word=$(velactl leases 2>/dev/null | awk 'NR > 1 && $1 ~ /^[0-9a-f]{16}$/ { print $1 }') ;;
 	show | nccl-topology | rank-map | console | log | start | stop | reboot | reset | delete) word=$(velactl list 2>/dev/null | awk 'NR > 1 { print $1 }') ;;

@@ -131,6 +131,8 @@ static int set_key(struct conf_reader *rd, const char *section, const char *key,
 		return add_line(c, c->kind, &c->nkinds, key, value, where, rd->err);
 	if (strcmp(section, "partitions") == 0)
 		return add_line(c, c->partition, &c->npartitions, key, value, where, rd->err);
+	if (strcmp(section, "pool") == 0)
+		return add_line(c, c->pool, &c->npool, key, value, where, rd->err);
 	if (strcmp(section, "models") == 0)
 		return add_line(c, c->model, &c->nmodels, key, value, where, rd->err);
 	if (strcmp(section, "shapes") == 0)

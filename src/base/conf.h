@@ -51,6 +51,8 @@ struct conf {
 	size_t           nkinds;
 	struct conf_line partition[CONF_LINES_MAX]; /* [partitions], for plan/partition */
 	size_t           npartitions;
+	struct conf_line pool[CONF_LINES_MAX];      /* [pool], for plan/pool */
+	size_t           npool;
 	struct conf_line model[CONF_LINES_MAX], shape[CONF_LINES_MAX]; /* [models], [shapes], for plan/policy */
 	size_t           nmodels, nshapes;
 };

@@ -57,12 +57,15 @@ static int drop(struct inst_manager *m, struct steps s, struct arena *arena, str
 	return r;
 }
 
-static int list(struct inst_manager *m, const char ***ret, size_t *n, struct arena *arena, struct error *err)
+/* The kind is the name without its number. */
+static int list(struct inst_manager *m, const char ***ret, size_t *n, const char *of, struct arena *arena, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
-	int r = store_begin(&tx, m->store, err);
+	const char *end = strrchr(of, ' ');
+	const char *what = arena_printf(arena, "%.*s", end ? (int)(end - of) : 0, of);
+	int r = what ? store_begin(&tx, m->store, err) : error_set(err, -ENOMEM, "no memory for holders");
 
-	return r < 0 ? r : rows_holder_names(tx, ret, n, arena, err);
+	return r < 0 ? r : rows_holder_names(tx, ret, n, what, arena, err);
 }
 
 int hold_drop_others(struct inst_manager *m, const struct steps *mine, struct error *err)
@@ -70,7 +73,7 @@ int hold_drop_others(struct inst_manager *m, const struct steps *mine, struct er
 	struct arena arena = { 0 };
 	const char **name = NULL;
 	size_t n = 0;
-	int r = list(m, &name, &n, &arena, err);
+	int r = list(m, &name, &n, mine->instance, &arena, err);
 
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		struct steps s = *mine;
@@ -85,54 +88,36 @@ int hold_drop_others(struct inst_manager *m, const struct steps *mine, struct er
 
 /* ---- asking for it -------------------------------------------------------------------------------------- */
 
-static int check_idle(struct store_tx *tx, struct error *err)
+static int check_idle(struct store_tx *tx, const struct hold_kind *kind, struct error *err)
 {
 	uint64_t op = 0;
-	int r = op_acs_unfinished(tx, &op, err);
+	int r = op_unfinished_of(tx, &op, kind->takes, kind->gives, err);
 
 	if (r == 0 && op)
-		return error_set(err, -EBUSY, "operation %llu applies or restores ACS already; wait for its end", (unsigned long long)op);
+		return error_set(err, -EBUSY, "operation %llu %s already; wait for its end", (unsigned long long)op, kind->busy);
 	return r < 0 ? r : manager_check_queue(tx, err);
 }
 
-static int add_step(struct store_tx *tx, const char *name, size_t i, const struct plan_acs_write *w, struct error *err)
-{
-	char port[BDF_TEXT_MAX], from[8], to[8];
-	struct rows_step s = { .seq = (int64_t)i, .kind = PLAN_STEP_ACS, .target = bdf_text(port, w->port), .from = from, .to = to,
-			       .state = STEP_PENDING };
-
-	(void)snprintf(from, sizeof(from), "0x%02x", w->from);
-	(void)snprintf(to, sizeof(to), "0x%02x", w->to);
-	return rows_step_add(tx, name, &s, err);
-}
-
 /* Its number is one that no holder has: that of its operation, or a smaller one if the newest were dropped. */
-static int begin_apply(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct arena *arena, struct error *err)
+int hold_begin(struct store_tx *tx, uint64_t *ret_op, const struct hold_kind *kind, hold_add_fn *fn, const void *arg, struct error *err)
 {
-	const struct plan_acs *plan = arg;
 	struct rows_instance in = { .state = INST_PLANNED, .created = time(NULL), .request = "{}", .plan = "{}" };
 	uint64_t last = 0;
 	char name[40];
-	int r = check_idle(tx, err);
+	int r = check_idle(tx, kind, err);
 
-	(void)arena; /* nothing is read */
 	if (r == 0)
 		r = op_last(tx, &last, err);
-	(void)snprintf(name, sizeof(name), INST_ACS_APPLY " %llu", (unsigned long long)last + 1);
+	(void)snprintf(name, sizeof(name), "%s %llu", kind->name, (unsigned long long)last + 1);
 	in.name = in.uuid = name;
 	if (r == 0)
-		r = op_add(tx, &in.operation, OP_ACS_APPLY, name, in.created, err);
+		r = op_add(tx, &in.operation, kind->takes, name, in.created, err);
 	if (r == 0)
 		r = rows_instance_add(tx, &in, err);
-	for (size_t i = 0; r == 0 && i < plan->nwrites; i++)
-		r = add_step(tx, name, i, &plan->write[i], err);
+	if (r == 0)
+		r = fn(tx, name, arg, err);
 	*ret_op = in.operation;
 	return r;
-}
-
-int inst_acs_apply(struct inst_manager *m, uint64_t *ret_op, const struct plan_acs *plan, struct error *err)
-{
-	return manager_begin(m, ret_op, begin_apply, plan, err);
 }
 
 /* Nothing is held: done before it began. */
@@ -143,24 +128,62 @@ static int finish_at_once(struct store_tx *tx, uint64_t id, struct error *err)
 	return op_finish(tx, &op, err);
 }
 
-static int begin_restore(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct arena *arena, struct error *err)
+int hold_begin_restore(struct store_tx *tx, uint64_t *ret_op, const struct hold_kind *kind, struct arena *arena, struct error *err)
 {
 	struct rows_instance *in = NULL;
 	const char **name = NULL;
 	size_t n = 0;
-	int r = check_idle(tx, err);
+	int r = check_idle(tx, kind, err);
 
-	(void)arg;
 	if (r == 0)
-		r = rows_holder_names(tx, &name, &n, arena, err);
+		r = rows_holder_names(tx, &name, &n, kind->name, arena, err);
 	if (r == 0)
-		r = op_add(tx, ret_op, OP_ACS_RESTORE, n ? name[0] : INST_ACS_APPLY, time(NULL), err);
+		r = op_add(tx, ret_op, kind->gives, n ? name[0] : kind->name, time(NULL), err);
 	if (r < 0 || !n)
 		return r < 0 ? r : finish_at_once(tx, *ret_op, err);
 	r = rows_instance_find(tx, &in, name[0], arena, err);
 	if (r == 0)
 		r = rows_instance_operation(tx, name[0], *ret_op, err);
 	return r < 0 ? r : inst_enter(tx, in, INST_DELETING, NULL, err);
+}
+
+/* ---- ACS ------------------------------------------------------------------------------------------------ */
+
+static const struct hold_kind acs_kind = { INST_ACS_APPLY, OP_ACS_APPLY, OP_ACS_RESTORE, "applies or restores ACS" };
+
+static int add_steps(struct store_tx *tx, const char *name, const void *arg, struct error *err)
+{
+	const struct plan_acs *plan = arg;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < plan->nwrites; i++) {
+		const struct plan_acs_write *w = &plan->write[i];
+		char port[BDF_TEXT_MAX], from[8], to[8];
+		struct rows_step s = { .seq = (int64_t)i, .kind = PLAN_STEP_ACS, .target = bdf_text(port, w->port), .from = from, .to = to,
+				       .state = STEP_PENDING };
+
+		(void)snprintf(from, sizeof(from), "0x%02x", w->from);
+		(void)snprintf(to, sizeof(to), "0x%02x", w->to);
+		r = rows_step_add(tx, name, &s, err);
+	}
+	return r;
+}
+
+static int begin_apply(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct arena *arena, struct error *err)
+{
+	(void)arena; /* nothing is read */
+	return hold_begin(tx, ret_op, &acs_kind, add_steps, arg, err);
+}
+
+int inst_acs_apply(struct inst_manager *m, uint64_t *ret_op, const struct plan_acs *plan, struct error *err)
+{
+	return manager_begin(m, ret_op, begin_apply, plan, err);
+}
+
+static int begin_restore(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct arena *arena, struct error *err)
+{
+	(void)arg;
+	return hold_begin_restore(tx, ret_op, &acs_kind, arena, err);
 }
 
 int inst_acs_restore(struct inst_manager *m, uint64_t *ret_op, struct error *err)

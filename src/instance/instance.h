@@ -166,6 +166,18 @@ int inst_acs_holds(struct inst_manager *m, struct inst_acs_hold **ret, size_t *n
  * or runs. */
 int inst_acs_apply(struct inst_manager *m, uint64_t *ret_op, const struct plan_acs *plan, struct error *err);
 int inst_acs_restore(struct inst_manager *m, uint64_t *ret_op, struct error *err);
+#define INST_POOL "pool"
+struct plan_pool;
+struct plan_pool_conf;
+/* The pool of velad.conf as an operation, instead of what is in it now; what of it fails is tried again by the next. Releasing gives
+ * back what no instance has. -EBUSY: one of the two waits or runs. */
+int inst_pool_apply(struct inst_manager *m, uint64_t *ret_op, const struct plan_pool *plan, struct error *err);
+int inst_pool_release(struct inst_manager *m, uint64_t *ret_op, struct error *err);
+/* Whether it has these steps, and all were done. -EBUSY as above. */
+int inst_pool_is(struct inst_manager *m, bool *ret, const struct plan_pool *plan, struct error *err);
+/* plan_pool_json() with what is held. */
+int inst_pool_json(struct inst_manager *m, struct json_object **ret, const struct plan_pool *plan, const struct plan_pool_conf *conf,
+		   struct error *err);
 /* What else of functions and ports they hold, likewise. */
 int inst_settings_held(struct inst_manager *m, struct plan_settings_held **ret, size_t *n, struct arena *arena,
 		       struct error *err);

@@ -195,6 +195,24 @@ static int run_apply(struct inst_manager *m, struct job *j, struct error *err)
 	return job_end(m, j, INST_RUNNING, false, &all, err);
 }
 
+/* One that was interrupted goes on: each step looks first. What a device cannot is no reason to take the others back. */
+static int run_pool_apply(struct inst_manager *m, struct job *j, struct error *err)
+{
+	struct error why = ERROR_INIT, dropped = ERROR_INIT, all = ERROR_INIT;
+	size_t failed = 0, groups = 0;
+	int r = hold_pool_apply(&j->steps, &failed, &groups, &why);
+
+	if (r == -ECANCELED)
+		return undo(m, j, &why, err);
+	if (r == 0 && hold_drop_others(m, &j->steps, &dropped) == 0)
+		return job_end(m, j, INST_RUNNING, false, NULL, err);
+	if (r < 0)
+		(void)error_set(&all, why.code, "pool: %.400s; %zu of %zu are ready", why.text, failed ? groups - failed : 0, groups);
+	else
+		(void)error_set(&all, dropped.code, "pool: it is ready, but of what was in it before: %.300s", dropped.text);
+	return job_end(m, j, INST_RUNNING, false, &all, err);
+}
+
 static int run_restore(struct inst_manager *m, struct job *j, struct error *err)
 {
 	struct error left = ERROR_INIT, others = ERROR_INIT, all = ERROR_INIT;
@@ -204,7 +222,7 @@ static int run_restore(struct inst_manager *m, struct job *j, struct error *err)
 		return job_end(m, j, INST_DELETED, false, NULL, err);
 	if (r < 0)
 		left = others;
-	(void)error_set(&all, left.code, "%s: %.380s; ports stay held until it is restored again", j->in->name, left.text);
+	(void)error_set(&all, left.code, "%s: %.380s; what is left stays held until it is given back again", j->in->name, left.text);
 	return job_end(m, j, INST_FAILED, false, &all, err);
 }
 
@@ -235,5 +253,7 @@ const struct job_kind job_kinds[OP_KIND_MAX_] = {
 	[OP_UNQUARANTINE] = { .run = gate_run_release, .alone = true },
 	[OP_IMAGE_ADD] = { .run = run_image_add, .enters = INST_PROVISIONING },
 	[OP_IMAGE_DELETE] = { .run = run_delete, .backwards = true },
+	[OP_POOL_APPLY] = { .run = run_pool_apply, .enters = INST_PROVISIONING, .cancels = true },
+	[OP_POOL_RELEASE] = { .run = run_restore, .backwards = true },
 	[OP_UNDO] = { .run = undo_run, .backwards = true },
 };

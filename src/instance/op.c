@@ -24,6 +24,8 @@ static const char *const op_kinds[OP_KIND_MAX_] = {
 	[OP_REBOOT] = "reboot",
 	[OP_RESET] = "reset",
 	[OP_UNDO] = "undo",
+	[OP_POOL_APPLY] = "pool-apply",
+	[OP_POOL_RELEASE] = "pool-release",
 };
 
 static const char *const op_states[OP_STATE_MAX_] = {
@@ -153,12 +155,12 @@ int op_next(struct store_tx *tx, struct op **ret, uint64_t after, struct arena *
 	return find(tx, ret, SELECT_OP "WHERE finished = 0 AND id > ? ORDER BY id LIMIT 1", ARGS(ARG_INT(after)), arena, err);
 }
 
-static int number(struct store_tx *tx, uint64_t *ret, const char *sql, struct error *err)
+static int number(struct store_tx *tx, uint64_t *ret, const char *sql, const struct store_arg *args, struct error *err)
 {
 	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
 	int r;
 
-	r = store_query(tx, &q, sql, NO_ARGS, err);
+	r = store_query(tx, &q, sql, args, err);
 	if (r == 0)
 		r = store_next(q, err);
 	if (r > 0)
@@ -168,18 +170,18 @@ static int number(struct store_tx *tx, uint64_t *ret, const char *sql, struct er
 
 int op_last(struct store_tx *tx, uint64_t *ret, struct error *err)
 {
-	return number(tx, ret, "SELECT coalesce(max(id), 0) FROM operation", err);
+	return number(tx, ret, "SELECT coalesce(max(id), 0) FROM operation", NO_ARGS, err);
 }
 
 int op_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err)
 {
-	return number(tx, ret, "SELECT count(*) FROM operation WHERE finished = 0", err);
+	return number(tx, ret, "SELECT count(*) FROM operation WHERE finished = 0", NO_ARGS, err);
 }
 
-int op_acs_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err)
+int op_unfinished_of(struct store_tx *tx, uint64_t *ret, enum op_kind a, enum op_kind b, struct error *err)
 {
-	return number(tx, ret, "SELECT coalesce(max(id), 0) FROM operation WHERE finished = 0 AND kind IN ('acs-apply', 'acs-restore')",
-		      err);
+	return number(tx, ret, "SELECT coalesce(max(id), 0) FROM operation WHERE finished = 0 AND kind IN (?, ?)",
+		      ARGS(ARG_TEXT(op_kind_text(a)), ARG_TEXT(op_kind_text(b))), err);
 }
 
 int op_grace(struct store_tx *tx, uint64_t id, unsigned seconds, struct error *err)

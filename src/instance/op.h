@@ -14,7 +14,7 @@ struct error;
 struct store_tx;
 
 enum op_kind { OP_CREATE, OP_DELETE, OP_ACS_APPLY, OP_ACS_RESTORE, OP_UNQUARANTINE, OP_START, OP_STOP, OP_REBOOT, OP_RESET,
-	       OP_IMAGE_ADD, OP_IMAGE_DELETE, OP_UNDO, OP_KIND_MAX_ };
+	       OP_IMAGE_ADD, OP_IMAGE_DELETE, OP_UNDO, OP_POOL_APPLY, OP_POOL_RELEASE, OP_KIND_MAX_ };
 enum op_state { OP_QUEUED, OP_RUNNING, OP_SUCCEEDED, OP_FAILED, OP_CANCELLED, OP_STATE_MAX_ };
 
 const char *op_kind_text(enum op_kind k);
@@ -49,7 +49,8 @@ struct op_filter {
 int op_list(struct store_tx *tx, struct op **ret, size_t *n, const struct op_filter *f, struct arena *arena,
 	    struct error *err); /* newest first */
 int op_last(struct store_tx *tx, uint64_t *ret, struct error *err); /* the highest id so far */
-int op_acs_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err); /* one that applies or restores ACS; 0: none */
+/* One of these kinds; 0: none. */
+int op_unfinished_of(struct store_tx *tx, uint64_t *ret, enum op_kind a, enum op_kind b, struct error *err);
 int op_grace(struct store_tx *tx, uint64_t id, unsigned seconds, struct error *err);
 int op_check_none(struct store_tx *tx, const char *name, struct error *err); /* -EBUSY: one of this name waits or runs */
 int op_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err); /* how many wait or run */

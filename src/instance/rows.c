@@ -117,7 +117,8 @@ bool rows_is_holder(const char *name)
 	return strchr(name, ' ');
 }
 
-static int names_of(struct store_tx *tx, const char ***ret, size_t *n, const char *sql, struct arena *arena, struct error *err)
+static int names_of(struct store_tx *tx, const char ***ret, size_t *n, const char *sql, const struct store_arg *args, struct arena *arena,
+		    struct error *err)
 {
 	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
 	const char **names;
@@ -126,7 +127,7 @@ static int names_of(struct store_tx *tx, const char ***ret, size_t *n, const cha
 
 	r = count(tx, &max, "SELECT count(*) FROM instance", NO_ARGS, err);
 	if (r == 0)
-		r = store_query(tx, &q, sql, NO_ARGS, err);
+		r = store_query(tx, &q, sql, args, err);
 	if (r < 0)
 		return r;
 	names = arena_array(arena, max + 1, sizeof(*names));
@@ -147,23 +148,24 @@ static int names_of(struct store_tx *tx, const char ***ret, size_t *n, const cha
 int rows_instance_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena,
 			struct error *err)
 {
-	return names_of(tx, ret, n, "SELECT name FROM instance WHERE instr(name, ' ') = 0 ORDER BY name", arena, err);
+	return names_of(tx, ret, n, "SELECT name FROM instance WHERE instr(name, ' ') = 0 ORDER BY name", NO_ARGS, arena, err);
 }
 
 int rows_settled_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena, struct error *err)
 {
 	return names_of(tx, ret, n, "SELECT name FROM instance WHERE instr(name, ' ') = 0 AND state IN ('running', 'degraded', 'stopped')"
-				    " ORDER BY name", arena, err);
+				    " ORDER BY name", NO_ARGS, arena, err);
 }
 
 int rows_all_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena, struct error *err)
 {
-	return names_of(tx, ret, n, "SELECT name FROM instance ORDER BY name", arena, err);
+	return names_of(tx, ret, n, "SELECT name FROM instance ORDER BY name", NO_ARGS, arena, err);
 }
 
-int rows_holder_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena, struct error *err)
+int rows_holder_names(struct store_tx *tx, const char ***ret, size_t *n, const char *what, struct arena *arena, struct error *err)
 {
-	return names_of(tx, ret, n, "SELECT name FROM instance WHERE substr(name, 1, 10) = '" INST_ACS_APPLY " ' ORDER BY operation DESC", arena, err);
+	return names_of(tx, ret, n, "SELECT name FROM instance WHERE substr(name, 1, length(?1) + 1) = ?1 || ' ' ORDER BY operation DESC",
+			ARGS(ARG_TEXT(what)), arena, err);
 }
 
 int rows_instance_error(struct store_tx *tx, const char *name, const char *error, struct error *err)

@@ -44,11 +44,12 @@ struct rows_step {
 int rows_instance_add(struct store_tx *tx, const struct rows_instance *in, struct error *err);
 int rows_instance_find(struct store_tx *tx, struct rows_instance **ret, const char *name,
 		       struct arena *arena, struct error *err);
-/* Not a guest, but what an operator applied: its name has a blank, which no guest's has. It has steps "acs" and no domain,
+/* Not a guest, but what an operator applied: its name has a blank, which no guest's has. It has no domain,
  * and is no instance to clients. */
 bool rows_is_holder(const char *name);
 int rows_all_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena, struct error *err); /* these, too */
-int rows_holder_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena, struct error *err); /* newest first */
+/* Those of a kind, "acs apply"; newest first. */
+int rows_holder_names(struct store_tx *tx, const char ***ret, size_t *n, const char *what, struct arena *arena, struct error *err);
 int rows_instance_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena,
 			struct error *err);
 /* Of instances that run, or stand still: what their domain does by itself concerns them. */

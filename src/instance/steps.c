@@ -147,7 +147,8 @@ static int probe_bind(const struct steps *s, struct seen *ret, const struct rows
 	r = s->act.ops->driver(s->act.self, &now, step->bdf, err);
 	if (r < 0)
 		return r;
-	if (step->state == STEP_PENDING && *from && strcmp(from, to) != 0 && strcmp(now.driver, to) == 0)
+	if (step->state == STEP_PENDING && *from && strcmp(from, to) != 0 && strcmp(now.driver, to) == 0 &&
+	    !rows_is_holder(s->instance)) /* the pool uses nothing: who bound it may go on */
 		return error_set(err, -ESTALE, "somebody else bound it to %s since the plan was made (it had %s); "
 				 "it may be in use: ask again", to, from);
 	ret->so = strcmp(now.driver, to) == 0 && strcmp(now.override, to) == 0;

@@ -46,9 +46,9 @@ static bool goes_along(const struct host_function *o)
 	return o->facts->kind != HOST_NIC && o->facts->kind != HOST_NVME && base != 0x01 && base != 0x02;
 }
 
-const struct host_function *place_group_stranger(const struct place *p, const struct host_function *fn)
+const struct host_function *plan_group_stranger(const struct topo *t, const struct host_function *fn)
 {
-	const struct inventory *inv = topo_inventory(p->in->topo);
+	const struct inventory *inv = topo_inventory(t);
 
 	for (size_t i = 0; i < inv->nfn; i++) {
 		const struct host_function *o = &inv->fn[i];
@@ -114,7 +114,7 @@ bool place_usable(struct place *p, const struct host_function *fn)
 /* The rules that GPUs, VFs and drives share, whatever the request is and whoever has them. False: a reason was given. */
 static bool usable(struct place *p, const struct host_function *fn)
 {
-	const struct host_function *stranger = place_group_stranger(p, fn);
+	const struct host_function *stranger = plan_group_stranger(p->in->topo, fn);
 	const char *driver = stranger ? host_driver_of(topo_inventory(p->in->topo), stranger) : NULL;
 	char text[BDF_TEXT_MAX];
 
@@ -389,6 +389,8 @@ static int add_nics(struct place *p, struct error *err)
 		sick = quarantined(p, fn);
 		if (sick)
 			set_aside(p, nic);
+		else if (!nic->exists && !p->in->policy.vfs_per_pf)
+			place_reason(p->plan, "nic.no-vfs", fn->bdf, "VFs from [pool] vfs; or vfs_on_demand = yes there", "it has no VFs");
 		else if (!nic->nvfs)
 			place_reason(p->plan, "nic.no-free-vf", fn->bdf, "a free VF", "none of its %u VFs can be given",
 				     nic->exists ? fn->facts->numvfs : nic->make);

@@ -144,19 +144,23 @@ static void add_bundle(struct json_out *o, const struct plan *p)
 	json_add_out(o, "bundle", &b);
 }
 
+void plan_step_append(struct json_out *o, json_object *array, const struct plan_step *step)
+{
+	struct json_out s = json_out_new();
+
+	json_add_string(&s, "id", plan_step_text(step->kind));
+	json_add_string(&s, "target", step->target);
+	json_add_string(&s, "from", step->from);
+	json_add_string(&s, "to", step->to);
+	json_append_out(o, array, &s);
+}
+
 static void add_steps(struct json_out *o, const struct plan *p)
 {
 	json_object *a = json_object_new_array();
 
-	for (size_t i = 0; i < p->nsteps; i++) {
-		struct json_out s = json_out_new();
-
-		json_add_string(&s, "id", plan_step_text(p->step[i].kind));
-		json_add_string(&s, "target", p->step[i].target);
-		json_add_string(&s, "from", p->step[i].from);
-		json_add_string(&s, "to", p->step[i].to);
-		json_append_out(o, a, &s);
-	}
+	for (size_t i = 0; i < p->nsteps; i++)
+		plan_step_append(o, a, &p->step[i]);
 	json_add(o, "steps", a);
 }
 

@@ -150,5 +150,5 @@ void place_reason(struct plan *p, const char *rule, struct bdf device, const cha
 	__attribute__((format(printf, 5, 6)));
 /* Functions of fn's IOMMU group that belong to another device (bridges do not count); NULL if none. The
  * kernel hands out whole groups (drivers/vfio/vfio_main.c), so such a function cannot be given alone. */
-const struct host_function *place_group_stranger(const struct place *p, const struct host_function *fn);
+const struct host_function *plan_group_stranger(const struct topo *t, const struct host_function *fn);
 const char *place_owner(const struct place *p, struct bdf bdf); /* NULL: free */

@@ -67,7 +67,7 @@ struct plan_named_model {
 };
 
 struct plan_policy {
-	uint16_t vfs_per_pf; /* how many VFs a PF without any is given, at most its total */
+	uint16_t vfs_per_pf; /* how many VFs a PF without any is given, at most its total; 0: guests make none */
 	uint64_t memory_reserve; /* bytes per NUMA node that are left to the host */
 	unsigned host_cores;     /* of each NUMA node, the first ones */
 	bool     cpus_shared;    /* guests may have the same cores; else each has its own */
@@ -240,5 +240,7 @@ void plan_take(struct plan_taken *taken, size_t *n, const struct plan *p, const 
 /* "fits", "generation", "reasons", "notes", "bundle", "explain", "steps", "domain_xml", "nccl_topology", with a seed "seed"; NULL: no memory. */
 struct json_object *plan_json(const struct plan *p);
 const char *plan_iommu_fix(const struct inventory *inv); /* where an IOMMU comes from on such a host */
+struct json_out;
+void plan_step_append(struct json_out *o, struct json_object *array, const struct plan_step *step);
 /* One sentence per reason, for problem documents and people; NULL: no memory. */
 struct json_object *plan_reasons_json(const struct plan_reason *reason, size_t n);

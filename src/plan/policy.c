@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "plan/plan.h"
+#include "plan/pool.h"
 
 static bool is_about_nics(const char *key)
 {
@@ -174,6 +175,7 @@ int plan_policy_load(struct plan_policy *ret, const struct conf *conf, struct er
 		.scrub = strcmp(conf->scrub, "none") != 0,
 	};
 	autofree char *text = strdup(conf->shapes);
+	struct plan_pool_conf pool = { 0 };
 	char *rest = text, *word;
 	int r = text ? plan_boards_load(&p.boards, conf, err) : error_set(err, -ENOMEM, "no memory for the configuration");
 
@@ -185,6 +187,10 @@ int plan_policy_load(struct plan_policy *ret, const struct conf *conf, struct er
 			r = add_shape(&p, word, err);
 	for (size_t i = 0; i < conf->nmodels && r == 0; i++)
 		r = load_model(&p, &conf->model[i], err);
+	if (r == 0)
+		r = plan_pool_load(&pool, conf, err);
+	if (!pool.on_demand)
+		p.vfs_per_pf = 0;
 	if (r == 0)
 		r = plan_shapes_check(conf, err);
 	if (r == 0)

@@ -138,12 +138,17 @@ static bool parse_model_name(struct plan_model *ret, const char *text)
 	return true;
 }
 
+bool plan_model_parse(struct plan_model *ret, const char *text)
+{
+	return parse_model(ret, text) || parse_model_name(ret, text);
+}
+
 static int add_model(struct plan_request *r, const char *key, const char *text, struct error *err)
 {
 	struct plan_model *m = &r->model[r->nmodels];
 	uint8_t kinds = 0, kind = UINT8_MAX;
 
-	if (!parse_model(m, text) && !parse_model_name(m, text))
+	if (!plan_model_parse(m, text))
 		return error_set(err, -EINVAL, "request.%s is \"%.20s\"; say a name of [models], such as h100, or vendor:device in hex, such as "
 				 "10de:2330, or 10de:*", key, text);
 	for (size_t i = 0; i < r->nmodels; i++) {

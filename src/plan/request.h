@@ -74,6 +74,7 @@ struct plan_request {
 	struct plan_seed seed;
 };
 
+bool plan_model_parse(struct plan_model *ret, const char *text); /* of either form */
 /* Defaults: 1 vCPU, 512 MiB, no GPU, no VF, max_path SYS. -EINVAL names the key and the fix. */
 int  plan_request_read(struct plan_request *ret, struct json_object *obj, struct error *err);
 void plan_request_done(struct plan_request *r);

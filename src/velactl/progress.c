@@ -54,7 +54,7 @@ static bool gives_back(json_object *op)
 {
 	const char *kind = ctl_doc_text(op, "kind");
 
-	return strcmp(kind, "delete") == 0 || strcmp(kind, "acs-restore") == 0;
+	return strcmp(kind, "delete") == 0 || strcmp(kind, "acs-restore") == 0 || strcmp(kind, "pool-release") == 0;
 }
 
 void ctl_progress_write(struct ctl_progress *p, struct ctl_out *out, json_object *op)

@@ -15,6 +15,7 @@
 #include "plan/acs.h"
 #include "plan/capacity.h"
 #include "plan/gang.h"
+#include "plan/pool.h"
 #include "plan/routes.h"
 #include "topo/path.h"
 #include "velactl/ctl.h"
@@ -137,6 +138,26 @@ int ctl_source_acs(json_object **ret, struct ctl *c, struct error *err)
 		return r;
 	r = plan_acs_all(&plan, t, c->args.exclusive, err);
 	return r < 0 ? r : rendered(ret, plan_acs_json(plan, NULL), err);
+}
+
+int ctl_source_pool(json_object **ret, struct ctl *c, struct error *err)
+{
+	auto_(plan_pool_free) struct plan_pool *plan = NULL;
+	auto_(topo_unref) struct topo *t = NULL;
+	struct plan_pool_conf pool;
+	struct plan_policy policy;
+	struct plan_pool_in in = { .conf = &pool, .policy = &policy };
+	int r = ask_or_read(ret, &t, c, "/v1/pool", err);
+
+	if (r < 0 || !t)
+		return r;
+	in.topo = t;
+	r = plan_pool_load(&pool, &c->conf, err);
+	if (r == 0)
+		r = plan_policy_load(&policy, &c->conf, err);
+	if (r == 0)
+		r = plan_pool_make(&plan, &in, err);
+	return r < 0 ? r : rendered(ret, plan_pool_json(plan, &pool, NULL, NULL, 0), err);
 }
 
 int ctl_source_checks(json_object **ret, struct ctl *c, struct error *err)

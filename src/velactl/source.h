@@ -27,6 +27,7 @@ int ctl_source_capacity(struct json_object **ret, struct ctl *c, struct error *e
 int ctl_source_routes(struct json_object **ret, struct ctl *c, struct error *err);
 int ctl_source_route(struct json_object **ret, struct ctl *c, struct bdf from, struct bdf to, struct error *err);
 int ctl_source_acs(struct json_object **ret, struct ctl *c, struct error *err); /* the ACS plan */
+int ctl_source_pool(struct json_object **ret, struct ctl *c, struct error *err); /* the plan of [pool], and what is held */
 int ctl_source_checks(struct json_object **ret, struct ctl *c, struct error *err);
 /* What --root or --host names, and what its functions are; the caller closes. */
 int ctl_source_root(struct host_root **ret, struct host_kinds *kinds, struct ctl *c, struct error *err);

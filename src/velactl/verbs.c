@@ -19,6 +19,10 @@ const struct ctl_verb ctl_verbs[] = {
 	  "the fewest ACS writes that make GPUDirect RDMA direct" },
 	{ "acs apply", "[--dry-run]", CTL_DRY | CTL_START | CTL_WAIT, 0, 0, ctl_acs_apply, "write the ACS plan, and keep it so" },
 	{ "acs restore", "[--dry-run]", CTL_DRY | CTL_START | CTL_WAIT, 0, 0, ctl_acs_restore, "give back what acs apply wrote" },
+	{ "pool show", "", 0, 0, 0, ctl_pool_show, "the VFs and devices that velad made ready when it started" },
+	{ "pool plan", "", CTL_READ, 0, 0, ctl_pool_plan, "every step to the pool of velad.conf" },
+	{ "pool apply", "[--dry-run]", CTL_DRY | CTL_START | CTL_WAIT, 0, 0, ctl_pool_apply, "make the pool now" },
+	{ "pool release", "[--dry-run]", CTL_DRY | CTL_START | CTL_WAIT, 0, 0, ctl_pool_release, "give back what no guest has" },
 	{ "doctor", "[--all] [--explain ID]", CTL_READ | CTL_DOCTOR, 0, 1, ctl_doctor, "what is wrong with this host, and the fix" },
 	{ "plan", "[NAME] [FLAGS | --file FILE] [--lease SEC] [--xml | --nccl]", CTL_READ | CTL_PLAN | CTL_REQUEST, 0, 1, ctl_plan,
 	  "what a guest would get, and every step to it; changes nothing" },
@@ -125,7 +129,7 @@ void ctl_usage(struct ctl_out *out)
 	}
 	sbuf_add(&out->text, "\noptions of all verbs:\n");
 	ctl_args_help(&out->text, CTL_GLOBAL);
-	sbuf_add(&out->text, "\ntopo, path, routes, acs, doctor, show BDF, plan, capacity, host, watch, dump:\n");
+	sbuf_add(&out->text, "\ntopo, path, routes, acs, pool plan, doctor, show BDF, plan, capacity, host,\nwatch, dump:\n");
 	ctl_args_help(&out->text, CTL_READ);
 	sbuf_add(&out->text, "\nvelactl help VERB has its other options; velactl(1) examples and exit statuses.\n");
 }

@@ -20,6 +20,7 @@
 #include "velad/current.h"
 #include "velad/methods.h"
 #include "velad/operations.h"
+#include "velad/pool.h"
 
 static int on_changed(sd_event_source *source, int fd, uint32_t events, void *self)
 {
@@ -51,6 +52,7 @@ static int on_ended(sd_event_source *source, int fd, uint32_t events, void *self
 	(void)eventfd_read(fd, &n);
 	if (m->server)
 		api_server_wake(m->server);
+	pool_go_on(m);
 	return 0;
 }
 
@@ -107,6 +109,8 @@ static int load_conf(struct manager *m, const struct manager_options *opt, struc
 		r = check_release(&m->conf, err);
 	if (r == 0)
 		r = plan_policy_load(&policy, &m->conf, err);
+	if (r == 0)
+		r = plan_pool_load(&m->pool, &m->conf, err);
 	if (r == 0 && plan_vf_bits(&m->vf_may_refuse, m->conf.vf_may_refuse, err) < 0)
 		r = error_prefix(err, "[vf] may_refuse");
 	return r;
@@ -232,6 +236,7 @@ int manager_new(struct manager **ret, const struct manager_options *opt, struct 
 		r = serve(m, err);
 	if (r < 0)
 		return r;
+	pool_begin(m);
 	if (manager_libvirt(m, &later) < 0) /* the host can be looked at without it; create tries again */
 		log_warning("%s", later.text);
 	*ret = steal(m);

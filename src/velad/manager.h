@@ -11,6 +11,7 @@
 #include "base/sbuf.h"
 #include "host/kind.h"
 #include "instance/instance.h"
+#include "plan/pool.h"
 #include "velad/lease.h"
 
 struct act_machine;
@@ -42,6 +43,8 @@ struct manager {
 	struct inst_manager *instances; /* owned */
 	struct current      *now;       /* owned: the topology */
 	struct leases        leases;
+	struct plan_pool_conf pool;     /* [pool] */
+	bool                 pool_waits; /* for an operation on it to end */
 	struct {
 		struct inst_key now;        /* of the request that is handled */
 		char            digest[65]; /* likewise */

@@ -30,6 +30,7 @@
 #include "velad/metrics.h"
 #include "velad/operations.h"
 #include "velad/plans.h"
+#include "velad/pool.h"
 #include "velad/renew.h"
 
 static const char openapi[] =
@@ -384,6 +385,9 @@ const struct api_route velad_routes[] = {
 	{ "GET", "/v1/acs", acs_get },
 	{ "POST", "/v1/acs/apply", acs_post_apply, .keyed = true, .matched = true },
 	{ "POST", "/v1/acs/restore", acs_post_restore, .keyed = true },
+	{ "GET", "/v1/pool", pool_get },
+	{ "POST", "/v1/pool/apply", pool_post_apply, .keyed = true, .matched = true },
+	{ "POST", "/v1/pool/release", pool_post_release, .keyed = true },
 	{ "GET", "/v1/checks", get_checks },
 	{ "GET", "/v1/acs/exclusive", acs_get_exclusive },
 	{ "GET", "/v1/changes/{since}", get_changes },

@@ -110,7 +110,7 @@ gives 0 '^usage: velactl op wait ' help op wait
 says 2 'unknown verb "foo"; see velactl help' help foo
 man=docs/velactl.1
 missing=
-for verb in '' topo path routes 'acs show' 'acs plan' 'acs apply' 'acs restore' doctor plan capacity leases release create list show delete 'images add' 'images list' 'images show' 'images delete' 'op list' 'op show' 'op wait' 'op cancel' host dump; do
+for verb in '' topo path routes 'acs show' 'acs plan' 'acs apply' 'acs restore' 'pool show' 'pool plan' 'pool apply' 'pool release' doctor plan capacity leases release create list show delete 'images add' 'images list' 'images show' 'images delete' 'op list' 'op show' 'op wait' 'op cancel' host dump; do
 	# shellcheck disable=SC2086 # two words: op show
 	run help $verb
 	narrow "$dir/out" 80 || missing+=" (a line of help $verb is too long)"

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "velad/pool.h"
+
+#include <errno.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "instance/instance.h"
+#include "plan/pool.h"
+#include "velad/current.h"
+#include "velad/manager.h"
+#include "velad/methods.h"
+
+static int make(struct manager *m, struct plan_pool **ret, struct error *err)
+{
+	struct plan_pool_in in = { .topo = current_topo(m->now), .conf = &m->pool };
+	struct plan_policy policy;
+	struct plan_sick *sick = NULL;
+	struct arena arena = { 0 };
+	int r = plan_policy_load(&policy, &m->conf, err);
+
+	if (r == 0)
+		r = inst_quarantined(m->instances, &sick, &in.nsick, &arena, err);
+	in.policy = &policy;
+	in.sick = sick;
+	if (r == 0)
+		r = plan_pool_make(ret, &in, err);
+	arena_done(&arena);
+	return r;
+}
+
+/* ---- by itself ------------------------------------------------------------------------------------------ */
+
+/* 0: nothing is to be done, or it began. */
+static int begin(struct manager *m, struct error *err)
+{
+	auto_(plan_pool_free) struct plan_pool *plan = NULL;
+	bool is = false;
+	uint64_t op = 0;
+	int r = make(m, &plan, err);
+
+	if (r == 0)
+		r = inst_pool_is(m->instances, &is, plan, err);
+	if (r < 0 || (is && plan_pool_is_so(plan)))
+		return r;
+	for (size_t i = 0; i < plan->nskips; i++) {
+		char text[BDF_TEXT_MAX];
+
+		log_warning("pool: %s: %s", bdf_text(text, plan->skip[i].bdf), plan->skip[i].why);
+	}
+	return plan->n ? inst_pool_apply(m->instances, &op, plan, err) : inst_pool_release(m->instances, &op, err);
+}
+
+void pool_begin(struct manager *m)
+{
+	struct error err = ERROR_INIT;
+	int r = begin(m, &err);
+
+	m->pool_waits = r == -EBUSY;
+	if (r < 0 && r != -EBUSY)
+		log_err("pool: %s", err.text);
+}
+
+void pool_go_on(struct manager *m)
+{
+	struct error err = ERROR_INIT;
+
+	if (!m->pool_waits)
+		return;
+	if (current_catch_up(m->now, CURRENT_ALL, &err) < 0) /* that of the operation may not have been heard of yet */
+		log_err("pool: %s", err.text);
+	else
+		pool_begin(m);
+}
+
+/* ---- handlers ------------------------------------------------------------------------------------------- */
+
+int pool_get(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	auto_(plan_pool_free) struct plan_pool *plan = NULL;
+	struct manager *m = self;
+	int r = current_catch_up(m->now, CURRENT_TOPOLOGY, err);
+
+	(void)req;
+	if (r == 0)
+		r = make(m, &plan, err);
+	methods_tag(m, res);
+	return r < 0 ? r : inst_pool_json(m->instances, &res->body, plan, &m->pool, err);
+}
+
+int pool_post_apply(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	auto_(plan_pool_free) struct plan_pool *plan = NULL;
+	struct manager *m = self;
+	uint64_t op = 0;
+	int r = current_catch_up(m->now, CURRENT_TOPOLOGY, err);
+
+	if (r == 0)
+		r = methods_match(m, req, err);
+	if (r == 0)
+		r = make(m, &plan, err);
+	if (r == 0 && !plan->n)
+		r = error_set(err, -EINVAL, "the pool has no devices: [pool] of velad.conf names none that can be in it; see velactl pool plan");
+	if (r == 0)
+		r = inst_pool_apply(m->instances, &op, plan, err);
+	return r < 0 ? r : methods_operation(m, res, op, err);
+}
+
+int pool_post_release(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+	uint64_t op = 0;
+	int r = inst_pool_release(m->instances, &op, err);
+
+	(void)req;
+	return r < 0 ? r : methods_operation(m, res, op, err);
+}
