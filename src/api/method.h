@@ -9,8 +9,8 @@
 struct error;
 struct json_object;
 
-#define API_PARAM_MAX 64 /* bytes of a path or query parameter, NUL included */
-#define API_QUERY_MAX 4
+#define API_PARAM_MAX 192 /* bytes of a path or query parameter, NUL included */
+#define API_QUERY_MAX 5
 #define API_WAIT_MAX  60 /* seconds that a request may wait */
 #define API_WAIT      1  /* of a handler: there is nothing to answer yet */
 

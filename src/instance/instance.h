@@ -190,7 +190,7 @@ int inst_generation_next(struct inst_manager *m, uint64_t *ret, struct error *er
 int inst_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err);
 /* The same as text, which lives until the next call, and its generation. For the thread of the API only. */
 int inst_text(struct inst_manager *m, const char **ret, uint64_t *generation, const char *name, struct error *err);
-int inst_list_text(struct inst_manager *m, const char **ret, struct error *err);
+int inst_list_text(struct inst_manager *m, const char **ret, bool brief, struct error *err);
 /* {"name", "xml"}: NCCL's topology file for the guest. -ENOENT: there is none without GPUs, or no such instance. */
 int inst_nccl_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err);
 /* {"name", "rack", "host", "gpus", "vfs", "tenant"}: which functions of the host the guest's are. -ENOENT: no such instance, or made by a velad
@@ -201,7 +201,15 @@ struct inst_where { /* NULL: not known, or not told */
 };
 int inst_rank_json(struct inst_manager *m, struct json_object **ret, const char *name, const struct inst_where *where,
 		   struct error *err);
-int inst_list_json(struct inst_manager *m, struct json_object **ret, struct error *err);
+struct inst_filter {
+	const char *state;        /* NULL: any. -EINVAL: no such state */
+	const char *tag, *value;  /* NULL: any; value NULL: any of this tag */
+	const char *after;        /* names above it; NULL: all */
+	size_t      limit;        /* 0: none */
+	bool        brief;        /* what a table shows, not whole documents */
+};
+/* {"instances": [...], "next": NAME}, by name; next: `after` of the next page, null at the end. f NULL: all. */
+int inst_list_json(struct inst_manager *m, struct json_object **ret, const struct inst_filter *f, struct error *err);
 int inst_quarantine_json(struct inst_manager *m, struct json_object **ret, struct error *err);
 int inst_op_json(struct inst_manager *m, struct json_object **ret, uint64_t op, struct error *err);
 int inst_op_ended(struct inst_manager *m, bool *ret, uint64_t op, struct error *err); /* -ENOENT */

@@ -201,8 +201,7 @@ static int finish(json_object **ret, struct json_out *o, int r, struct error *er
 	return 0;
 }
 
-static int instance_json(struct inst_manager *m, struct store_tx *tx, json_object **ret, const char *name,
-			 struct arena *arena, struct error *err)
+int json_instance(struct inst_manager *m, struct store_tx *tx, json_object **ret, const char *name, struct arena *arena, struct error *err)
 {
 	struct parts p = { 0 };
 	struct json_out o;
@@ -230,7 +229,7 @@ int inst_json(struct inst_manager *m, struct json_object **ret, const char *name
 
 	r = store_begin(&tx, m->store, err);
 	if (r == 0)
-		r = instance_json(m, tx, ret, name, &arena, err);
+		r = json_instance(m, tx, ret, name, &arena, err);
 	arena_done(&arena);
 	return r;
 }
@@ -316,39 +315,6 @@ int inst_rank_json(struct inst_manager *m, struct json_object **ret, const char 
 	add_members(&o, map, (const char *const[]){ "gpus", "vfs", NULL });
 	add_tenant(&o, map, where, tenant ? json_object_get_string(tenant) : "");
 	return finish(ret, &o, 0, err);
-}
-
-static int list_json(struct inst_manager *m, struct store_tx *tx, json_object **ret, struct arena *arena, struct error *err)
-{
-	json_object *list = json_object_new_array();
-	struct json_out o = json_out_new();
-	const char **names;
-	size_t n = 0;
-	int r;
-
-	r = rows_instance_names(tx, &names, &n, arena, err);
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		json_object *one = NULL;
-
-		r = instance_json(m, tx, &one, names[i], arena, err);
-		json_append(&o, list, one);
-	}
-	json_add(&o, "instances", list);
-	o.failed = o.failed || !list;
-	return finish(ret, &o, r, err);
-}
-
-int inst_list_json(struct inst_manager *m, struct json_object **ret, struct error *err)
-{
-	auto_(store_end) struct store_tx *tx = NULL;
-	struct arena arena = { 0 };
-	int r;
-
-	r = store_begin(&tx, m->store, err);
-	if (r == 0)
-		r = list_json(m, tx, ret, &arena, err);
-	arena_done(&arena);
-	return r;
 }
 
 /* Of one that runs: further than the store's. NULL: it does not run, or no memory. */

@@ -18,6 +18,7 @@
 #include "instance/text.h"
 #include "instance/targets.h"
 
+struct arena;
 struct json_object;
 struct store;
 struct store_tx;
@@ -62,5 +63,8 @@ bool manager_note_domain(struct inst_manager *m, bool *ours, const char *name, e
 
 /* [{"id","target","from","to","state"}...]; NULL: no memory. */
 struct json_object *json_steps(const struct rows_step *step, size_t n, bool backwards);
+/* The whole document of one; -ENOENT. */
+int json_instance(struct inst_manager *m, struct store_tx *tx, struct json_object **ret, const char *name, struct arena *arena,
+		  struct error *err);
 /* "domain_xml" of a plan as it is stored; the caller frees. */
 int json_plan_xml(char **ret, const char *plan, struct error *err);

@@ -145,10 +145,15 @@ static int names_of(struct store_tx *tx, const char ***ret, size_t *n, const cha
 	return 0;
 }
 
-int rows_instance_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena,
+int rows_instance_names(struct store_tx *tx, const char ***ret, size_t *n, const struct inst_filter *f, struct arena *arena,
 			struct error *err)
 {
-	return names_of(tx, ret, n, "SELECT name FROM instance WHERE instr(name, ' ') = 0 ORDER BY name", NO_ARGS, arena, err);
+	return names_of(tx, ret, n, "SELECT name FROM instance WHERE instr(name, ' ') = 0 AND (?1 IS NULL OR state = ?1)"
+				       " AND (?2 IS NULL OR EXISTS (SELECT 1 FROM json_each(request, '$.tags')"
+				       " WHERE key = ?2 AND (?3 IS NULL OR value = ?3)))"
+				       " AND (?4 IS NULL OR name > ?4) ORDER BY name LIMIT ?5",
+			   ARGS(ARG_TEXT(f->state), ARG_TEXT(f->tag), ARG_TEXT(f->value), ARG_TEXT(f->after),
+				ARG_INT(f->limit ? (int64_t)f->limit : -1)), arena, err);
 }
 
 int rows_settled_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena, struct error *err)

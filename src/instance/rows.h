@@ -50,7 +50,7 @@ bool rows_is_holder(const char *name);
 int rows_all_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena, struct error *err); /* these, too */
 /* Those of a kind, "acs apply"; newest first. */
 int rows_holder_names(struct store_tx *tx, const char ***ret, size_t *n, const char *what, struct arena *arena, struct error *err);
-int rows_instance_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena,
+int rows_instance_names(struct store_tx *tx, const char ***ret, size_t *n, const struct inst_filter *f, struct arena *arena,
 			struct error *err);
 /* Of instances that run, or stand still: what their domain does by itself concerns them. */
 int rows_settled_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena, struct error *err);

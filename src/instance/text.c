@@ -23,6 +23,7 @@ void texts_done(struct texts *t)
 	drop_all(t);
 	free(t->at);
 	free(t->list.text);
+	free(t->brief.text);
 	*t = (struct texts){ 0 };
 }
 
@@ -54,10 +55,12 @@ static struct text *add(struct texts *t, const char *name)
  * time. */
 static int make(struct inst_manager *m, struct text *e, uint64_t commits, uint64_t looks, struct error *err)
 {
+	const struct inst_filter all = { .brief = e == &m->texts.brief };
+	bool list = all.brief || e == &m->texts.list;
 	json_object *o = NULL;
 	const char *text;
 	char *copy;
-	int r = e == &m->texts.list ? inst_list_json(m, &o, err) : inst_json(m, &o, e->name, err);
+	int r = list ? inst_list_json(m, &o, &all, err) : inst_json(m, &o, e->name, err);
 
 	if (r < 0)
 		return r;
@@ -65,12 +68,12 @@ static int make(struct inst_manager *m, struct text *e, uint64_t commits, uint64
 	copy = text ? strdup(text) : NULL;
 	e->generation = json_object_get_uint64(json_object_object_get(o, "generation"));
 	json_object_put(o);
-	if (e == &m->texts.list)
+	if (list)
 		(void)malloc_trim(0); /* it was some MB of small objects, between which others stay */
 	if (!copy)
 		return error_set(err, -ENOMEM, "no memory for an answer");
 	free(e->text);
-	if (e != &m->texts.list)
+	if (!list)
 		m->texts.bytes += strlen(copy) - e->len;
 	e->text = copy;
 	e->len = strlen(copy);
@@ -84,10 +87,10 @@ static bool is_new(const struct text *e, uint64_t commits, uint64_t looks)
 	return e->text && e->commits == commits && e->looks == looks;
 }
 
-int inst_list_text(struct inst_manager *m, const char **ret, struct error *err)
+int inst_list_text(struct inst_manager *m, const char **ret, bool brief, struct error *err)
 {
 	uint64_t commits = store_commits(m->store), looks = m->keep.looks;
-	struct text *list = &m->texts.list;
+	struct text *list = brief ? &m->texts.brief : &m->texts.list;
 	int r = is_new(list, commits, looks) ? 0 : make(m, list, commits, looks, err);
 
 	if (r < 0)

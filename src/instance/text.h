@@ -22,7 +22,7 @@ struct text {
 struct texts {
 	struct text *at; /* owned */
 	size_t       n, bytes;
-	struct text  list; /* of all instances, without a name */
+	struct text  list, brief; /* of all instances, without a name */
 };
 
 void texts_done(struct texts *t);

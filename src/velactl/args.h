@@ -30,6 +30,7 @@ enum ctl_group {
 	CTL_DRY = 1 << 21,   /* --dry-run */
 	CTL_IMAGE = 1 << 22,
 	CTL_STOP = 1 << 23,
+	CTL_LIST = 1 << 24,
 	CTL_CONSOLE = 1 << 26,
 	CTL_LOG = 1 << 27,
 };
@@ -49,6 +50,7 @@ struct ctl_args {
 	const char *plan;    /* of a lease: its id */
 	uint64_t    bundle;
 	bool        force;
+	const char *state;   /* of guests to list; NULL: any */
 	bool        follow;
 	uint64_t    lines;   /* 0: all */
 	const char *escape;  /* NULL: ^] */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* velactl create, list, show, delete. */
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
@@ -152,34 +153,33 @@ enum ctl_exit ctl_stop(struct ctl *c, char const *const *arg, size_t n)
 
 /* ---- list --------------------------------------------------------------------------------------- */
 
-/* The NUMA nodes of the guest's cells: "0,1". */
-static void nodes_text(char *buf, size_t size, json_object *cells)
+/* "0,1" */
+static void nodes_text(char *buf, size_t size, json_object *nodes)
 {
 	size_t len = 0;
 
 	*buf = '\0';
-	for (size_t i = 0; i < ctl_doc_count(cells) && len < size; i++) {
-		int64_t node = ctl_doc_int(json_object_array_get_idx(cells, i), "host_node", -1);
+	for (size_t i = 0; i < ctl_doc_count(nodes) && len < size; i++) {
+		json_object *node = json_object_array_get_idx(nodes, i);
 
-		if (node >= 0)
-			len += (size_t)snprintf(buf + len, size - len, "%s%" PRId64, len ? "," : "", node);
+		if (json_object_is_type(node, json_type_int) && json_object_get_int64(node) >= 0)
+			len += (size_t)snprintf(buf + len, size - len, "%s%" PRId64, len ? "," : "", json_object_get_int64(node));
 	}
 }
 
 static bool add_instance(struct libscols_table *t, json_object *in)
 {
-	json_object *bundle = ctl_doc_get(in, "bundle"), *request = ctl_doc_get(in, "request");
 	const char *state = ctl_doc_text(in, "state");
 	char gpus[24], vfs[24], vcpus[24], memory[SIZE_TEXT_MAX], nodes[64];
 	const char *cell[COLUMNS] = { ctl_doc_text(in, "name"), state, gpus, vfs, vcpus, memory, nodes,
 				      ctl_doc_text(in, "created") };
 	struct libscols_line *line;
 
-	(void)snprintf(gpus, sizeof(gpus), "%zu", ctl_doc_count(ctl_doc_list(bundle, "gpus")));
-	(void)snprintf(vfs, sizeof(vfs), "%zu", ctl_doc_count(ctl_doc_list(bundle, "vfs")));
-	(void)snprintf(vcpus, sizeof(vcpus), "%" PRId64, ctl_doc_int(request, "vcpus", 0));
-	(void)size_text(memory, (uint64_t)ctl_doc_int(request, "memory", 0));
-	nodes_text(nodes, sizeof(nodes), ctl_doc_list(bundle, "cells"));
+	(void)snprintf(gpus, sizeof(gpus), "%zu", ctl_doc_count(ctl_doc_list(in, "gpus")));
+	(void)snprintf(vfs, sizeof(vfs), "%zu", ctl_doc_count(ctl_doc_list(in, "vfs")));
+	(void)snprintf(vcpus, sizeof(vcpus), "%" PRId64, ctl_doc_int(in, "vcpus", 0));
+	(void)size_text(memory, (uint64_t)ctl_doc_int(in, "memory", 0));
+	nodes_text(nodes, sizeof(nodes), ctl_doc_list(in, "nodes"));
 	line = ctl_table_row(t, NULL, cell, COLUMNS);
 	if (line && (strcmp(state, "failed") == 0 || strcmp(state, "degraded") == 0))
 		ctl_table_colour(line, STATE, "red");
@@ -191,10 +191,47 @@ static int write_list(struct ctl_out *out, json_object *doc, struct error *err)
 	return ctl_table_list(out, ctl_doc_list(doc, "instances"), columns, COLUMNS, add_instance, "no guests", err);
 }
 
+/* What is no letter of a URL's query is escaped (RFC 3986 2.1). */
+static void add_query(struct sbuf *path, const char *name, const char *value)
+{
+	sbuf_addf(path, "%s%s=", path->text && strchr(path->text, '?') ? "&" : "?", name);
+	for (; *value; value++)
+		sbuf_addf(path, isalnum((unsigned char)*value) ? "%c" : "%%%02x", (unsigned char)*value);
+}
+
+static int list_path(struct sbuf *path, struct ctl *c, struct error *err)
+{
+	json_object *tags = ctl_doc_get(c->args.request, "tags");
+	struct sbuf pair = { 0 };
+
+	if (tags && json_object_object_length(tags) > 1)
+		return error_set(err, -EINVAL, "--tag twice: list takes one");
+	sbuf_add(path, "/v1/instances");
+	if (!c->args.json) /* that is the document, whole */
+		add_query(path, "view", "brief");
+	if (c->args.state)
+		add_query(path, "state", c->args.state);
+	if (tags) {
+		json_object_object_foreach(tags, key, value)
+			sbuf_addf(&pair, "%s=%s", key, json_object_get_string(value));
+		add_query(path, "tag", pair.text ? pair.text : "");
+	}
+	if (path->failed || pair.failed)
+		(void)error_set(err, -ENOMEM, "no memory for the request");
+	sbuf_done(&pair);
+	return err->code;
+}
+
 enum ctl_exit ctl_list(struct ctl *c, char const *const *arg, size_t n)
 {
+	struct error err = ERROR_INIT;
+	struct sbuf path = { 0 };
+	enum ctl_exit status;
+
 	(void)arg, (void)n; /* it takes none */
-	return ctl_show_doc(c, "/v1/instances", write_list);
+	status = list_path(&path, c, &err) < 0 ? ctl_fail(c, &err) : ctl_show_doc(c, path.text, write_list);
+	sbuf_done(&path);
+	return status;
 }
 
 /* ---- show --------------------------------------------------------------------------------------- */

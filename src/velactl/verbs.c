@@ -31,7 +31,7 @@ const struct ctl_verb ctl_verbs[] = {
 	{ "capacity", "", CTL_READ, 0, 0, ctl_capacity, "how many bundles still fit, and what is in the way of more" },
 	{ "create", "NAME [FLAGS | --file FILE | --plan ID]", CTL_REQUEST | CTL_CREATE | CTL_START | CTL_WAIT, 0, 1, ctl_create,
 	  "make a guest and start it" },
-	{ "list", "", 0, 0, 0, ctl_list, "all guests" },
+	{ "list", "[--state WORD] [--tag KEY=VAL]", CTL_LIST, 0, 0, ctl_list, "all guests, or some" },
 	{ "show", "NAME | BDF [--vpd]", CTL_READ | CTL_NAMES | CTL_SHOW, 1, 1, ctl_show,
 	  "one guest, or all of one PCI function" },
 	{ "nccl-topology", "NAME", 0, 1, 1, ctl_nccl, "the topology file for NCCL in a guest" },

@@ -33,6 +33,8 @@
 #include "velad/pool.h"
 #include "velad/renew.h"
 
+#define LIST_MAX 1000 /* of a page */
+
 static const char openapi[] =
 #include "openapi.inc"
 	;
@@ -311,10 +313,30 @@ static int post_instances(void *self, const struct api_request *req, struct api_
 
 static int get_instances(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
+	enum { STATE, TAG, AFTER, LIMIT, VIEW };
+	char tag[API_PARAM_MAX], *value;
+	struct inst_filter f = { 0 };
 	struct manager *m = self;
+	const char *const *q = (const char *const[]){ req->query[0], req->query[1], req->query[2], req->query[3], req->query[4] };
+	uint64_t limit = 0;
 
-	(void)req;
-	return inst_list_text(m->instances, &res->text, err);
+	if (*q[LIMIT] && (parse_uint(&limit, q[LIMIT], 10, LIST_MAX) < 0 || limit == 0))
+		return error_set(err, -EINVAL, "limit=%s is no number from 1 to %d; leave it out for all", q[LIMIT], LIST_MAX);
+	if (*q[VIEW] && strcmp(q[VIEW], "brief") != 0)
+		return error_set(err, -EINVAL, "view=%s is unknown; say brief, or leave it out for whole documents", q[VIEW]);
+	f.brief = *q[VIEW];
+	if (!*q[STATE] && !*q[TAG] && !*q[AFTER] && !limit)
+		return inst_list_text(m->instances, &res->text, f.brief, err);
+	(void)snprintf(tag, sizeof(tag), "%s", q[TAG]);
+	value = strchr(tag, '=');
+	if (value)
+		*value++ = '\0';
+	f.state = *q[STATE] ? q[STATE] : NULL;
+	f.tag = *tag || value ? tag : NULL;
+	f.value = value;
+	f.after = *q[AFTER] ? q[AFTER] : NULL;
+	f.limit = limit;
+	return inst_list_json(m->instances, &res->body, &f, err);
 }
 
 static int get_instance(void *self, const struct api_request *req, struct api_response *res, struct error *err)
@@ -397,7 +419,7 @@ const struct api_route velad_routes[] = {
 	{ "GET", "/v1/plans/{id}", plans_get },
 	{ "DELETE", "/v1/plans/{id}", plans_delete },
 	{ "POST", "/v1/instances", post_instances, .keyed = true, .matched = true },
-	{ "GET", "/v1/instances", get_instances },
+	{ "GET", "/v1/instances", get_instances, .query = { "state", "tag", "after", "limit", "view" } },
 	{ "GET", "/v1/instances/{name}", get_instance },
 	{ "GET", "/v1/instances/{name}/nccl-topology", get_nccl },
 	{ "GET", "/v1/instances/{name}/rank-map", get_rank },

@@ -31,7 +31,7 @@ static void routes_match_exactly(void **state)
 	};
 	static const char *const none[] = { "", "/", "/v1/thing", "/v1/things/", "/v1/things/a/", "/v1/things/a/b",
 					    "/v1/things//start", "v1/things" };
-	char param[API_PARAM_MAX], allow[64], longest[200];
+	char param[API_PARAM_MAX], allow[64], longest[API_PARAM_MAX + 40];
 
 	(void)state;
 	assert_ptr_equal(api_route_find(routes, "GET", "/v1/things", param, allow), &routes[0]);
@@ -44,7 +44,7 @@ static void routes_match_exactly(void **state)
 		assert_null(api_route_find(routes, "GET", none[i], param, allow));
 		assert_string_equal(allow, "");
 	}
-	(void)snprintf(longest, sizeof(longest), "/v1/things/%0100d", 0);
+	(void)snprintf(longest, sizeof(longest), "/v1/things/%0*d", API_PARAM_MAX, 0);
 	assert_null(api_route_find(routes, "GET", longest, param, allow));
 }
 

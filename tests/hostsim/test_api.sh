@@ -53,12 +53,24 @@ is "the next page" "[1] None" "$(body '"%s %s" % ([o["id"] for o in d["operation
 http GET '/v1/operations?instance=one&state=succeeded' >/dev/null
 is "those of one instance" "[2, 1]" "$(body '[o["id"] for o in d["operations"]]')"
 
+http POST /v1/instances "${request/'"name":"one"'/'"name":"tagged","tags":{"team":"blue","x/y":"1"}'}" >/dev/null
+tagged=$(of 'd["id"]' < <(tail -n +2 "$dir/answer"))
+http GET "/v1/operations/$tagged?wait=20" >/dev/null
+for query in tag=team tag=team=blue tag=team=red tag=x%2fy=1 'state=running&tag=team' state=failed 'limit=1&view=brief' after=tagged; do
+	http GET "/v1/instances?$query" >/dev/null
+	body '"%s %s" % (",".join(i["name"] for i in d["instances"]), d["next"])'
+done >"$dir/lists"
+is "instances by tag and state, and in pages" "tagged None|tagged None| None|tagged None|tagged None| None|tagged tagged|two None|" "$(tr '\n' '|' <"$dir/lists")"
+is "what is no state, and no view" "400 400 400" "$(http GET '/v1/instances?state=asleep') $(http GET '/v1/instances?view=long') $(http GET '/v1/instances?limit=0')"
+http DELETE /v1/instances/tagged >/dev/null
+http GET "/v1/operations/$((tagged + 1))?wait=20" >/dev/null
+
 # ---- figures
 is "figures for Prometheus" "200" "$(http GET /metrics)"
 is "each line is one" "" "$(tail -n +2 "$dir/answer" | grep -Ev '^$|^# (HELP|TYPE) velad_[a-z_]+ .+|^velad_[a-z_]+(\{[a-z]+="[a-z0-9-]+"(,[a-z]+="[a-z0-9-]+")*\})? [0-9]+$')"
 is "what there is" 'velad_instances 1
-velad_operations{kind="create",state="succeeded"} 2
-velad_operations{kind="delete",state="succeeded"} 1' "$(grep -E '^velad_(instances|operations)\{' "$dir/answer" | sed 's/^\(velad_instances\){[^}]*}/\1/')" # with velad the test driver's domains went
+velad_operations{kind="create",state="succeeded"} 3
+velad_operations{kind="delete",state="succeeded"} 2' "$(grep -E '^velad_(instances|operations)\{' "$dir/answer" | sed 's/^\(velad_instances\){[^}]*}/\1/')" # with velad the test driver's domains went
 
 # ---- generations
 etag=$(http GET /v1/topology)
@@ -75,7 +87,7 @@ is "an instance says its generation" "True" "$(body "'\"%d\"' % d['generation'] 
 is "not that generation: nothing begins" "412 412 412 412 412" "$(for what in start stop reboot reset; do http POST /v1/instances/two/$what '' 'If-Match:"0"'; done | tr '\n' ' ')$(http DELETE /v1/instances/two '' 'If-Match:"0"')"
 is "nor without an instance" "404" "$(http DELETE /v1/instances/nine '' "If-Match:$tag")"
 is "nor was it touched" "200 ETag=$tag" "$(http GET /v1/instances/two)"
-is "that generation" "202 Location=/v1/operations/4" "$(http DELETE /v1/instances/two '' "If-Match:$tag")"
-is "by now it is another one, or gone" "412 404" "$(http DELETE /v1/instances/two '' "If-Match:$tag" | sed s/404/412/) $(http GET '/v1/operations/4?wait=20' >/dev/null; http GET /v1/instances/two)"
-is "If-Match where nothing has a generation" "400" "$(http POST /v1/operations/4/cancel '' 'If-Match:"1"')"
+is "that generation" "202 Location=/v1/operations/6" "$(http DELETE /v1/instances/two '' "If-Match:$tag")"
+is "by now it is another one, or gone" "412 404" "$(http DELETE /v1/instances/two '' "If-Match:$tag" | sed s/404/412/) $(http GET '/v1/operations/6?wait=20' >/dev/null; http GET /v1/instances/two)"
+is "If-Match where nothing has a generation" "400" "$(http POST /v1/operations/6/cancel '' 'If-Match:"1"')"
 summary

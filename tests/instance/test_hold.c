@@ -92,7 +92,7 @@ static void applied_and_restored(void **state)
 	assert_true(apply(&h.fx, FIRST | SECOND));
 	expect_ports(&h.fx, 0x5d, 0x5d);
 	expect_holds(&h.fx, "17:01.0 00 acs apply; 17:02.0 02 acs apply; ");
-	assert_int_equal(inst_list_json(h.fx.m, &o, &err), 0); /* it is no guest */
+	assert_int_equal(inst_list_json(h.fx.m, &o, NULL, &err), 0); /* it is no guest */
 	assert_int_equal(json_object_array_length(json_object_object_get(o, "instances")), 0);
 	json_object_put(o);
 	assert_int_equal(inst_json(h.fx.m, &o, "acs apply 2", &err), -ENOENT);

@@ -100,7 +100,7 @@ static void no_instance(void **state)
 	fx_new(&fx);
 	fx_open(&fx);
 	assert_true(fx_wait(&fx, add(&fx)));
-	assert_int_equal(inst_list_json(fx.m, &list, &err), 0);
+	assert_int_equal(inst_list_json(fx.m, &list, NULL, &err), 0);
 	assert_int_equal(json_object_array_length(json_object_object_get(list, "instances")), 0);
 	json_object_put(list);
 	refused(inst_delete(fx.m, &op, "image debian", &err), -ENOENT, &err, "there is no instance");

@@ -481,13 +481,64 @@ static void instance_json(void **state)
 	assert_int_equal(json_object_array_length(member(o, "findings")), 0);
 	assert_int_equal(json_object_object_length(o), 14);
 	json_object_put(o);
-	assert_int_equal(inst_list_json(fx.m, &o, &err), 0);
+	assert_int_equal(inst_list_json(fx.m, &o, NULL, &err), 0);
 	list = member(o, "instances");
 	assert_int_equal(json_object_array_length(list), 2);
 	assert_string_equal(fx_string(json_object_array_get_idx(list, 0), "name"), "a");
 	assert_string_equal(fx_string(json_object_array_get_idx(list, 1), "name"), "b");
 	json_object_put(o);
 	refused(inst_json(fx.m, &o, "nobody", &err), -ENOENT, &err, "there is no instance nobody");
+	fx_done(&fx);
+}
+
+/* The names of a list, with a blank behind each; "next" behind them, if there is one. */
+static void expect_names(struct fx *fx, const struct inst_filter *f, const char *names)
+{
+	struct error err = ERROR_INIT;
+	struct sbuf seen = { 0 };
+	json_object *o = NULL, *list;
+
+	assert_int_equal(inst_list_json(fx->m, &o, f, &err), 0);
+	list = member(o, "instances");
+	for (size_t i = 0; i < json_object_array_length(list); i++)
+		sbuf_addf(&seen, "%s ", fx_string(json_object_array_get_idx(list, i), "name"));
+	sbuf_add(&seen, fx_string(o, "next") ? fx_string(o, "next") : "");
+	assert_string_equal(seen.text, names);
+	sbuf_done(&seen);
+	json_object_put(o);
+}
+
+static void lists(void **state)
+{
+	struct error err = ERROR_INIT;
+	json_object *o = NULL, *one;
+	struct fx fx;
+
+	(void)state;
+	fx_new(&fx);
+	fx_open(&fx);
+	expect_names(&fx, NULL, "");
+	fx_create_done(&fx, &fx_b);
+	fx_create_done(&fx, &fx_a);
+	assert_true(fx_wait(&fx, fx_order(&fx, "b", INST_STOP, 0)));
+	expect_names(&fx, NULL, "a b ");
+	expect_names(&fx, &(struct inst_filter){ .state = "stopped" }, "b ");
+	expect_names(&fx, &(struct inst_filter){ .state = "running", .after = "a" }, "");
+	expect_names(&fx, &(struct inst_filter){ .limit = 1 }, "a a");
+	expect_names(&fx, &(struct inst_filter){ .limit = 1, .after = "a" }, "b b");
+	expect_names(&fx, &(struct inst_filter){ .limit = 1, .after = "b" }, "");
+	expect_names(&fx, &(struct inst_filter){ .limit = 3 }, "a b ");
+	expect_names(&fx, &(struct inst_filter){ .tag = "team" }, "");
+	refused(inst_list_json(fx.m, &o, &(struct inst_filter){ .state = "asleep" }, &err), -EINVAL, &err,
+		"\"asleep\" is no state of an instance; they are planned, provisioning, running");
+	assert_int_equal(inst_list_json(fx.m, &o, &(struct inst_filter){ .brief = true, .state = "running" }, &err), 0);
+	one = json_object_array_get_idx(member(o, "instances"), 0);
+	assert_string_equal(fx_string(one, "name"), "a");
+	assert_int_equal(json_object_array_length(member(one, "vfs")), 2);
+	assert_true(json_object_get_int(member(one, "vcpus")) > 0);
+	assert_int_equal(json_object_object_length(member(one, "tags")), 0);
+	assert_int_equal(json_object_object_length(one), 13);
+	json_object_put(o);
 	fx_done(&fx);
 }
 
@@ -526,7 +577,7 @@ int main(void)
 		cmocka_unit_test(operation_json),
 		cmocka_unit_test(failed_json),
 		cmocka_unit_test(instance_json),
-		cmocka_unit_test(store_in_use),
+		cmocka_unit_test(lists), cmocka_unit_test(store_in_use),
 	};
 
 	log_init((enum log_level)0); /* failures are what is tested here */

@@ -31,13 +31,17 @@ static void expect(struct fx *fx, const char *name, const char *state)
 static void expect_list(struct fx *fx)
 {
 	struct error err = ERROR_INIT;
-	json_object *o = NULL;
-	const char *text = NULL;
 
-	assert_int_equal(inst_list_text(fx->m, &text, &err), 0);
-	assert_int_equal(inst_list_json(fx->m, &o, &err), 0);
-	assert_string_equal(text, json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
-	json_object_put(o);
+	for (int brief = 0; brief < 2; brief++) {
+		const struct inst_filter f = { .brief = brief };
+		json_object *o = NULL;
+		const char *text = NULL;
+
+		assert_int_equal(inst_list_text(fx->m, &text, brief, &err), 0);
+		assert_int_equal(inst_list_json(fx->m, &o, &f, &err), 0);
+		assert_string_equal(text, json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+		json_object_put(o);
+	}
 }
 
 static void it_follows_what_changes(void **state)

@@ -86,7 +86,7 @@ says 2 'create: NAME is missing; usage: velactl create NAME [FLAGS | --file FILE
 says 2 'show: an argument is missing; usage: velactl show NAME | BDF [--vpd]' show
 says 2 'show NAME asks velad and cannot work with --root' show train-1 --root /
 says 2 'show NAME has no option --vpd; see velactl help show NAME' show train-1 --vpd
-says 2 'list: too many arguments; usage: velactl list' list all
+says 2 'list: too many arguments; usage: velactl list [--state WORD] [--tag KEY=VAL]' list all
 says 2 'list asks velad and cannot work with --root' list --root /
 says 2 'list has no option --xml; see velactl help list' list --xml
 says 2 '--root and --host are two hosts; say one of them' topo --root / --host x
@@ -283,6 +283,10 @@ daemon=$!
 for _ in {1..100}; do [[ -S $dir/sock ]] && break; sleep 0.05; done
 online=(--socket "$dir/sock")
 gives 0 '^good +running +1 +1 +2 +512M +0 +2026' list "${online[@]}"
+gives 0 '^good ' list --state running --tag who=good "${online[@]}"
+check 'list of some: a state and a tag' test "$(wc -l <"$dir/out")" = 2
+says 2 '--tag twice: list takes one' list --tag a=b --tag c=d "${online[@]}"
+run list "${online[@]}"
 check 'foreign escape sequences stay out of tables' eval '! grep -q "$(printf "\033")" "$dir/out"'
 gives 0 '^state +running$' show good "${online[@]}"
 gives 0 '^good is running$' create good --gpus 1 "${online[@]}"

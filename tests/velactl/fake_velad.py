@@ -86,6 +86,11 @@ def instance(name):
             "steps": steps(["done"] * 5)}
 
 
+def brief(name):
+    return dict({k: v for k, v in instance(name).items() if k not in ("bundle", "request", "steps", "topology_generation")},
+                gpus=["0000:19:00.0"], vfs=["0000:1a:00.1"], nodes=[0, None], vcpus=2, memory=536870912, tags={"who": name})
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -105,10 +110,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
                              "reasons": list(reasons)}, "application/problem+json")
 
     def do_GET(self):
-        what = self.path.split("/")[2:]
+        path, _, query = self.path.partition("?")
+        what = path.split("/")[2:]
         if what == ["instances"]:
             self.answer(200, {"instances": [] if os.path.exists(sys.argv[1] + ".empty") else
-                              [instance("good"), instance("evil")]})
+                              [brief(n) for n in ("good", "evil") if query in (
+                                  "view=brief", "view=brief&state=running&tag=who%3d" + n)]})
         elif what[0] == "instances" and what[1] in ("good", "evil") and len(what) == 2:
             self.answer(200, instance(what[1]))
         elif what[0] == "instances" and what[1] == "nonsense":
