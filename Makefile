@@ -11,7 +11,7 @@
 CC        ?= gcc
 PREFIX    ?= /usr/local
 SYSCONFDIR ?= /etc
-B         := build$(if $(SAN),-san)$(if $(filter clang%,$(notdir $(CC))),-clang)
+B         := build$(if $(filter thread,$(SAN)),-tsan,$(if $(SAN),-san))$(if $(filter clang%,$(notdir $(CC))),-clang)
 Q         := $(if $(V),,@)
 
 VERSION   := 0.1
@@ -133,6 +133,7 @@ chaos: all build-tests
 	$(Q)tests/crash/run kill --build $(B) --helper --helper-dies
 	$(Q)tests/crash/run fail --build $(B)
 	$(Q)tests/crash/run fail --build $(B) --helper
+	$(Q)tests/crash/run short --build $(B)
 
 fuzz:
 	$(Q)tests/fuzz/run

@@ -11,10 +11,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <time.h>
 
 #include "base/auto.h"
 #include "base/bdf.h"
+#include "base/clock.h"
 #include "host/answer.h"
 #include "host/lazy.h"
 #include "host/root.h"
@@ -137,7 +137,7 @@ static void ask_all(const struct lib *l, struct answers *a, struct nl_sock *s, c
 	const struct timeval wait = { .tv_sec = ANSWER_MS / 1000, .tv_usec = ANSWER_MS % 1000 * 1000 };
 	char name[BDF_TEXT_MAX];
 	struct question q = { .lib = l, .answers = a, .name = name };
-	time_t end = time(NULL) + ANSWER_MS / 1000;
+	uint64_t end = clock_ms() + ANSWER_MS;
 	int family;
 
 	if (connect_socket(l, a, s) < 0 || setsockopt(l->nl_socket_get_fd(s), SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) < 0 ||
@@ -147,7 +147,7 @@ static void ask_all(const struct lib *l, struct answers *a, struct nl_sock *s, c
 	if (family < 0 || l->nl_socket_modify_cb(s, NL_CB_VALID, NL_CB_CUSTOM, take_info, &q) < 0)
 		return;
 	l->nl_socket_disable_auto_ack(s); /* one request, one message: the answer or an error */
-	for (size_t i = 0; i < n && time(NULL) <= end; i++) {
+	for (size_t i = 0; i < n && clock_ms() < end; i++) {
 		(void)bdf_text(name, nic[i]);
 		ask_one(l, s, family, name);
 	}

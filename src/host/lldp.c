@@ -9,9 +9,9 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
-#include <time.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "host/answer.h"
 #include "host/lazy.h"
 
@@ -104,11 +104,11 @@ static void take_port(struct answers *a, const struct lib *l, lldpctl_atom_t *in
 static void take_all(struct answers *a, const struct lib *l, lldpctl_conn_t *conn)
 {
 	lldpctl_atom_t *all = l->lldpctl_get_interfaces(conn);
-	time_t end = time(NULL) + ANSWER_MS / 1000;
+	uint64_t end = clock_ms() + ANSWER_MS;
 
 	if (!all)
 		return;
-	for (lldpctl_atom_iter_t *it = l->lldpctl_atom_iter(all); it && time(NULL) <= end;
+	for (lldpctl_atom_iter_t *it = l->lldpctl_atom_iter(all); it && clock_ms() < end;
 	     it = l->lldpctl_atom_iter_next(all, it)) {
 		lldpctl_atom_t *interface = l->lldpctl_atom_iter_value(all, it);
 

@@ -209,13 +209,15 @@ int life_run_reset(struct inst_manager *m, struct job *j, struct error *err)
 
 /* ---- a guest that crashed ------------------------------------------------------------------------------- */
 
-static int count_crash(struct store_tx *tx, const char *name, int64_t since, int64_t *ret, struct error *err)
+/* A clock that was set back makes no crash of tomorrow: such a one does not count. */
+static int count_crash(struct store_tx *tx, const char *name, int64_t seconds, int64_t *ret, struct error *err)
 {
 	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
-	int r = store_exec(tx, "DELETE FROM crash WHERE at < ?", ARGS(ARG_INT(since)), err);
+	int64_t now = time(NULL);
+	int r = store_exec(tx, "DELETE FROM crash WHERE at < ? OR at > ?", ARGS(ARG_INT(now - seconds), ARG_INT(now)), err);
 
 	if (r == 0)
-		r = store_exec(tx, "INSERT INTO crash(instance, at) VALUES(?, ?)", ARGS(ARG_TEXT(name), ARG_INT(time(NULL))), err);
+		r = store_exec(tx, "INSERT INTO crash(instance, at) VALUES(?, ?)", ARGS(ARG_TEXT(name), ARG_INT(now)), err);
 	if (r == 0)
 		r = store_query(tx, &q, "SELECT count(*) FROM crash WHERE instance = ?", ARGS(ARG_TEXT(name)), err);
 	if (r == 0)
@@ -230,7 +232,7 @@ int life_crashed(struct inst_manager *m, struct store_tx *tx, struct rows_instan
 	struct error why = ERROR_INIT, busy = ERROR_INIT;
 	int64_t n = 0;
 	uint64_t op;
-	int r = count_crash(tx, in->name, time(NULL) - c->seconds, &n, err);
+	int r = count_crash(tx, in->name, c->seconds, &n, err);
 
 	if (r < 0)
 		return r;
