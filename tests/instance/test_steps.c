@@ -603,6 +603,37 @@ static void vf_retry(void **state)
 	bench_done(&b);
 }
 
+/* The same of GUIDs, which are two messages: one that failed between them, and its retry, do not make the new one the
+ * original (ib-sriov-cni 217). What was zero, by which RDMA's connection manager finds nobody, is not while a guest has it. */
+static void vf_guid_retry(void **state)
+{
+	static const char *const before[] = { "link_state=auto node_guid=0a:00:00:00:00:00:00:09 port_guid=0a:00:00:00:00:00:00:08",
+					      "link_state=auto node_guid=00:00:00:00:00:00:00:00 port_guid=00:00:00:00:00:00:00:00" };
+	static const char wanted[] = "node_guid=02:00:00:00:00:00:00:01 port_guid=02:00:00:00:00:00:00:01";
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(before); i++) {
+		struct error err = ERROR_INIT;
+		char now[PLAN_VF_TEXT_MAX];
+		struct bench b;
+
+		vf_bench(&b, wanted);
+		assert_int_equal(plan_vf_parse(&fake_find(b.fx.machine, test_bdf(VF))->set, before[i], &err), 0);
+		fake_arm(b.fx.machine, FAKE_FAIL, FAKE_AFTER, 4, true); /* two looks, the node's is set, and nothing answers after it */
+		assert_int_equal(steps_apply(&b.steps, &err), -EIO);
+		fake_disarm(b.fx.machine);
+		assert_non_null(strstr(plan_vf_text(now, &fake_find(b.fx.machine, test_bdf(VF))->set), "node_guid=02:00:00:00:00:00:00:01"));
+		b.step[1].state = STEP_PENDING;
+		apply_all(&b);
+		assert_vf(&b, "link_state=auto node_guid=02:00:00:00:00:00:00:01 port_guid=02:00:00:00:00:00:00:01");
+		assert_string_equal(stored(&b, "SELECT value FROM original WHERE kind = 'vf'"), before[i]);
+		b.steps.step++, b.steps.n--;
+		revert_all(&b);
+		assert_vf(&b, before[i]);
+		bench_done(&b);
+	}
+}
+
 static void vf_refused(void **state)
 {
 	struct bench b;
@@ -670,6 +701,7 @@ int main(void)
 		cmocka_unit_test(vf_set_and_back),
 		cmocka_unit_test(vf_left),
 		cmocka_unit_test(vf_retry),
+		cmocka_unit_test(vf_guid_retry),
 		cmocka_unit_test(vf_refused),
 		cmocka_unit_test(vf_unseen),
 	};
