@@ -187,6 +187,37 @@ static void test_unknown_link(void **state)
 	fx_done(&f);
 }
 
+/* NCCL takes 256 elements and adds its own: past 128 there is no file. 62 switches with a VF each and two CPUs are 126. */
+static void test_too_many(void **state)
+{
+	struct fx_function *fn = calloc(64 * 4, sizeof(*fn));
+	char (*text)[4][BDF_TEXT_MAX] = calloc(64, sizeof(*text));
+	static const enum host_kind kinds[] = { HOST_ROOT_PORT, HOST_USP, HOST_DSP, HOST_NIC };
+	struct error err = ERROR_INIT;
+	autofree char *xml = NULL;
+	struct fx f;
+
+	(void)state;
+	for (unsigned i = 0; i < 64; i++)
+		for (unsigned k = 0; k < 4; k++) {
+			(void)snprintf(text[i][k], BDF_TEXT_MAX, "%04x:%02x:00.0", i, k);
+			fn[i * 4 + k] = (struct fx_function){ text[i][k], k ? text[i][k - 1] : NULL, kinds[k], (int)(i % 2), 0, NULL };
+		}
+	fx_init(&f, fn, 64 * 4);
+	fx_cell(&f, 0, GIB, 1);
+	fx_cell(&f, 1, GIB, 1);
+	for (unsigned i = 0; i < 62; i++)
+		fx_vf(&f, text[i][3], text[i][3]);
+	assert_int_equal(guest_nccl_xml(&xml, f.plan, f.topo, &err), 0);
+	for (unsigned i = 62; i < 64; i++)
+		fx_vf(&f, text[i][3], text[i][3]);
+	assert_int_equal(guest_nccl_xml(&xml, f.plan, f.topo, &err), -E2BIG);
+	assert_non_null(strstr(err.text, "would have 131 elements"));
+	fx_done(&f);
+	free(text);
+	free(fn);
+}
+
 /* ---- the environment ------------------------------------------------------------------------------------ */
 
 static void assert_environment(const struct fx *f, const char *wanted)
@@ -227,6 +258,7 @@ int main(void)
 		cmocka_unit_test(test_invented),
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_unknown_link),
+		cmocka_unit_test(test_too_many),
 		cmocka_unit_test(test_environment),
 	};
 
