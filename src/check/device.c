@@ -163,7 +163,7 @@ const struct check_rule check_device_rules[] = {
 	{ "gpu.bar-qemu", CHECK_WARNING, "QEMU is slow to map big BARs",
 	  "Before QEMU 10.1 a guest with BARs of 64 GiB and more can take minutes to more than an hour to start.",
 	  "Ubicloud, NVIDIA HGX B200 with open-source virtualization", "QEMU 10.1 or later",
-	  "a newer QEMU; x-no-mmap=true also helps, but takes the GPU's BARs from peer-to-peer", bar_qemu },
+	  "a newer QEMU; x-no-mmap=true, which is also said to help, takes the GPU's BARs from peer-to-peer: velad never sets it", bar_qemu },
 	{ "gpu.bar-kernel", CHECK_WARNING, "the kernel maps big BARs by small pages",
 	  "Before Linux 6.12 vfio-pci maps a BAR in pages of 4 KiB: starting a guest takes long, and each first touch is a fault.",
 	  "Linux 6.12, vfio/pci: huge_fault and pfnmap at PMD and PUD size", "Linux 6.12 or later", "a newer kernel", bar_kernel },

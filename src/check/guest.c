@@ -62,6 +62,41 @@ static void is_virtual(struct check_run *run)
 		check_pass(run, "no hypervisor below");
 }
 
+#define QEMU_CLIQUE 8001000 /* src/guest/qemu.c has why */
+#define NVIDIA      0x10de
+
+static void cliques(struct check_run *run)
+{
+	unsigned v = run->in->qemu;
+	size_t n = 0;
+
+	for (size_t i = 0; i < run->inv->nfn; i++) {
+		const struct host_facts *f = run->inv->fn[i].facts;
+
+		n += f->kind == HOST_GPU && !f->is_vf && f->vendor == NVIDIA && f->class >> 16 == 0x03;
+	}
+	if (n < 2)
+		return;
+	if (!v)
+		check_unknown(run, BDF_NONE, "qemu-system-x86_64 --version, or virsh version", "%zu GPUs, and which QEMU is unknown", n);
+	else if (v < QEMU_CLIQUE)
+		(void)check_fail(run, BDF_NONE, "%zu GPUs, and QEMU %u.%u.%u", n, v / 1000000, v / 1000 % 1000, v % 1000);
+	else
+		check_pass(run, "%zu GPUs, and QEMU %u.%u.%u", n, v / 1000000, v / 1000 % 1000, v % 1000);
+}
+
+static void narrow_iommu(struct check_run *run)
+{
+	unsigned cpu = run->inv->phys_bits, iommu = run->inv->iommu_bits;
+
+	if (!cpu || !iommu)
+		return;
+	if (iommu < cpu)
+		(void)check_fail(run, BDF_NONE, "the IOMMU translates addresses of %u bits, the CPU has %u", iommu, cpu);
+	else
+		check_pass(run, "%u bits, the CPU has %u", iommu, cpu);
+}
+
 static void hugepages(struct check_run *run)
 {
 	uint64_t total = 0;
@@ -97,6 +132,15 @@ const struct check_rule check_guest_rules[] = {
 	{ "host.virtual", CHECK_WARNING, "the host is itself a virtual machine",
 	  "A virtual machine sees an invented PCIe tree: paths and ACS say nothing about the machine below.",
 	  "Linux, arch/x86/include/asm/cpufeatures.h, X86_FEATURE_HYPERVISOR", "bare metal", "run velad on the machine itself", is_virtual },
+	{ "gpu.clique-qemu", CHECK_INFO, "QEMU cannot tell guests which GPUs reach each other over PCIe",
+	  "NVIDIA's driver does not use peer-to-peer over PCIe in a guest unless a capability says so (x-nv-gpudirect-clique), and before 8.1 QEMU "
+	  "puts that over another one of GPUs since Turing, and does not start. NVLink needs none.",
+	  "QEMU f6b30c1984f7, hw/vfio/pci-quirks: Support alternate offset for GPUDirect Cliques", "QEMU 8.1 or later", "a newer QEMU", cliques },
+	{ "iommu.narrow", CHECK_INFO, "the IOMMU has narrower addresses than the CPU",
+	  "A BAR that a guest's firmware puts above what the IOMMU translates is no target for its peers. So velad gives guests the narrower "
+	  "width, and refuses devices whose BARs have no room there.",
+	  "Intel VT-d specification, 11.4.2; terraform-provider-proxmox issue 1353", "as wide as the CPU's",
+	  "nothing, where guests fit; else another machine", narrow_iommu },
 	{ "memory.hugepages", CHECK_INFO, "no hugepages are reserved",
 	  "Memory of guests in 4 KiB pages is slow to pin and costs the IOMMU and ATS a translation for each.",
 	  "Linux, Documentation/admin-guide/mm/hugetlbpage.rst", "hugepages of 1 GiB per NUMA node",

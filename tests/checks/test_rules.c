@@ -356,7 +356,31 @@ struct row {
 #define PASS	CHECK_PASS
 #define NA	CHECK_NOT_APPLICABLE
 
+static void narrow(struct inventory *inv)
+{
+	inv->phys_bits = 46;
+	inv->iommu_bits = 39;
+}
+
+static void wide(struct inventory *inv)
+{
+	inv->phys_bits = 46;
+	inv->iommu_bits = 48;
+}
+
+static void width_unknown(struct inventory *inv)
+{
+	inv->iommu_bits = 0;
+}
+
 static const struct row rows[] = {
+	{ "gpu.clique-qemu", "xe9680", UNKNOWN, "host", "8 GPUs" },
+	{ "gpu.clique-qemu", "xe9680", FAIL, "host", "8 GPUs, and QEMU 7.2.15", NULL, NULL, 7002015 },
+	{ "gpu.clique-qemu", "xe9680", PASS, "host", "QEMU 8.1.0", NULL, NULL, 8001000 },
+	{ "gpu.clique-qemu", "mi300x-8gpu-cx7-inline", NA, "host", "" },
+	{ "iommu.narrow", "xe9680", FAIL, "host", "39 bits, the CPU has 46", narrow },
+	{ "iommu.narrow", "xe9680", PASS, "host", "48 bits", wide },
+	{ "iommu.narrow", "xe9680", NA, "host", "", width_unknown },
 	{ "iommu.off", "xe9680", PASS, "host", "units" },
 	{ "iommu.off", "xe9680-iommu-off", FAIL, "host", "VT-d on in the BIOS, and intel_iommu=on iommu=pt" },
 	{ "iommu.off", "ibm-vpc-gx3d-h100-guest", FAIL, "host", "intel-iommu,caching-mode=on" },
