@@ -243,6 +243,39 @@ static void find_twins(struct solve_host *h)
 	}
 }
 
+/* ---- few GPUs: what is asked of all sets of them ------------------------------------------------- */
+
+static bool all_close(const struct solve_host *h, uint32_t set, unsigned class)
+{
+	for (uint32_t left = set; left; left &= left - 1)
+		if (set & ~(h->close[class][lowest(left)] | (left & -left)))
+			return false;
+	return true;
+}
+
+static void tell_few(struct solve_host *h, struct solve_few *few)
+{
+	for (uint32_t set = 0; set < 1u << SOLVE_FEW; set++) {
+		few->of_size[count(set)].w[set >> 6] |= UINT64_C(1) << (set & 63);
+		few->lost[set] = set >> h->ngpus ? 0 : solve_leftover(h, set);
+		for (unsigned c = 0; c < SOLVE_CLASSES; c++)
+			few->close[c].w[set >> 6] |= (uint64_t)(!(set >> h->ngpus) && all_close(h, set, c)) << (set & 63);
+	}
+	for (uint32_t g = 0; g < h->ngpus; g++) {
+		if (h->gpu_node[g] < h->nnodes)
+			few->on_node[h->gpu_node[g]] |= (uint8_t)(1u << g);
+		for (uint32_t n = 0; n < h->nnics; n++) {
+			uint8_t bit = (uint8_t)(1u << g);
+
+			few->home[n] |= h->nic_node[n] >= h->nnodes || h->nic_node[n] == h->gpu_node[g] ? bit : 0;
+			for (unsigned c = 0; c < SOLVE_CLASSES; c++)
+				few->near[c][n] |= h->near[c][g] >> n & 1 ? bit : 0;
+			for (unsigned w = 0; w < SOLVE_WIDTHS_MAX; w++)
+				few->wide[w][n] |= h->wide[w][g] >> n & 1 ? bit : 0;
+		}
+	}
+}
+
 /* A set comes before another if it has the first GPU that only one of them has. */
 static int by_first(const void *a, const void *b)
 {
@@ -261,6 +294,11 @@ int solve_prepare(struct solve_host *h)
 	find_twins(h);
 	for (size_t i = 0; i < h->nshapes && h->ngpus <= SOLVE_TABLE_GPUS && r == 0; i++)
 		r = make_table(h, i);
+	h->few = r == 0 && h->ngpus <= SOLVE_FEW ? calloc(1, sizeof(*h->few)) : NULL;
+	if (h->few)
+		tell_few(h, h->few);
+	else if (h->ngpus <= SOLVE_FEW)
+		r = -ENOMEM;
 	if (r < 0)
 		solve_host_done(h);
 	return r;
@@ -268,6 +306,8 @@ int solve_prepare(struct solve_host *h)
 
 void solve_host_done(struct solve_host *h)
 {
+	free(h->few);
+	h->few = NULL;
 	for (size_t i = 0; i < SOLVE_SHAPES_MAX; i++) {
 		free(h->cap[i]);
 		h->cap[i] = NULL;

@@ -51,15 +51,21 @@ struct search {
 	uint32_t     nlevels;
 	struct score floor;                     /* no bundle is better */
 	uint64_t     most;                      /* score_key() beyond which no set is better than the best so far */
+	bool         any_order;                 /* sets do not come in their order */
 	bool         twins;                     /* the want does not tell them apart either */
 	uint64_t     possible;                  /* GPUs that are not beyond it by themselves */
 	struct match m;
 	bool         found;
 	struct set   best;
 	struct bound best_bound;
-	uint64_t     best_nodes;                /* the devices' */
 	struct score score;
 };
+
+/* Of sets that are worth the same the first is taken: the one that has the first GPU which only one of them has. */
+static inline bool comes_before(uint64_t a, uint64_t b)
+{
+	return a & (a ^ b) & -(a ^ b);
+}
 
 static inline uint32_t lowest(uint64_t bits)
 {
@@ -91,3 +97,11 @@ bool search_ties(struct search *s, const struct set *set);
  * have their VFs within path and width. */
 void search_limit(struct search *s, struct set *set, uint32_t g);
 void search_limits(struct search *s, struct set *set, uint32_t path, uint32_t width);
+
+/* src/plan/few.c: the same search, of hosts of up to SOLVE_FEW GPUs. */
+void search_few(struct search *s);
+/* src/plan/solve.c, for it: whether any set of this path and width may be better than the best so far; one more set, which
+ * cannot be better than these; the best set, found. */
+bool search_may_beat(const struct search *s, uint32_t path, uint32_t width);
+void search_try(struct search *s, uint64_t gpus, uint32_t path, uint32_t width);
+void search_found(struct search *s, uint64_t gpus, const struct score *score, struct bound b);

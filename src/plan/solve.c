@@ -85,27 +85,28 @@ static struct score least_score(const struct search *s, const struct set *set)
 
 static bool worse(const struct search *s, const struct score *least)
 {
-	return s->found && !score_less(least, &s->score);
+	return s->found && (s->any_order ? score_less(&s->score, least) : !score_less(least, &s->score));
 }
 
-static void keep(struct search *s, const struct set *set, const struct score *score, struct bound b, uint64_t extra)
+static void keep(struct search *s, const struct set *set, const struct score *score, struct bound b)
 {
 	const uint32_t *t = score->term;
 	uint64_t key = score_key(t[SCORE_PATH], t[SCORE_BANDWIDTH], t[SCORE_GPU_PATH], t[SCORE_NODES], t[SCORE_SHARING]);
 
 	if (worse(s, score) || key > s->most)
 		return;
+	if (s->any_order && s->found && !score_less(score, &s->score) && !comes_before(set->gpus, s->best.gpus))
+		return;
 	s->found = true;
 	s->score = *score;
 	s->most = key;
-	if (s->floor.term[SCORE_LEFTOVER] > t[SCORE_LEFTOVER] || (s->floor.term[SCORE_LEFTOVER] == t[SCORE_LEFTOVER] && !t[SCORE_WEAR]))
+	if (!s->any_order && (s->floor.term[SCORE_LEFTOVER] > t[SCORE_LEFTOVER] || (s->floor.term[SCORE_LEFTOVER] == t[SCORE_LEFTOVER] && !t[SCORE_WEAR])))
 		s->most--; /* an equal key is no better */
 	for (uint64_t left = s->vfs ? s->possible : 0; left; left &= left - 1)
 		if (score_key(s->nearest[lowest(left)], s->widest[s->nearest[lowest(left)]][lowest(left)], 0, 0, 0) > s->most)
 			s->possible &= ~(left & -left);
 	s->best = *set;
 	s->best_bound = b;
-	s->best_nodes = set->home | extra;
 }
 
 /* The least bound, term by term; false: there is none, or it is worse than the best of another set. */
@@ -166,9 +167,9 @@ static void leaf(struct search *s, const struct set *set)
 		b.nodes = count(solve_nodes(s->h, s->w, set->home));
 		score.term[SCORE_NODES] = b.nodes;
 		if (b.nodes)
-			keep(s, set, &score, b, 0);
+			keep(s, set, &score, b);
 	} else if (search_within(s, set, b, &extra) || find_bound(s, set, &score, &b, &extra)) {
-		keep(s, set, &score, b, extra);
+		keep(s, set, &score, b);
 	}
 }
 
@@ -310,6 +311,37 @@ static void search_stages(struct search *s)
 		s->possible = good;
 		descend(s, &none, good);
 	}
+}
+
+static struct set set_of(struct search *s, uint64_t gpus)
+{
+	struct set set = { 0 };
+
+	for (; gpus; gpus &= gpus - 1)
+		extend(s, &set, lowest(gpus));
+	return set;
+}
+
+bool search_may_beat(const struct search *s, uint32_t path, uint32_t width)
+{
+	return score_key(path, width, 0, 0, 0) <= s->most;
+}
+
+void search_try(struct search *s, uint64_t gpus, uint32_t path, uint32_t width)
+{
+	struct set set = set_of(s, gpus);
+
+	set.path = path;
+	set.width = width;
+	leaf(s, &set);
+}
+
+void search_found(struct search *s, uint64_t gpus, const struct score *score, struct bound b)
+{
+	s->found = true;
+	s->best = set_of(s, gpus);
+	s->score = *score;
+	s->best_bound = b;
 }
 
 static void search_sets(struct search *s)
@@ -467,12 +499,14 @@ static void answer(struct search *s, struct solve_answer *a)
 	a->gpus = s->best.gpus;
 	a->score = s->score;
 	a->nvfs = 0;
-	a->nodes = solve_nodes(s->h, s->w, s->best_nodes);
+	s->m.slots = s->best.n;
+	if (s->vfs) {
+		(void)search_ties(s, &s->best);
+		(void)search_within(s, &s->best, s->best_bound, &extra); /* again, as it was found */
+	}
+	a->nodes = solve_nodes(s->h, s->w, s->best.home | extra);
 	if (!s->vfs)
 		return;
-	s->m.slots = s->best.n;
-	(void)search_ties(s, &s->best);
-	(void)search_within(s, &s->best, s->best_bound, &extra); /* again, as it was found */
 	for (uint32_t i = 0; i < s->best.n && s->m.each; i++)
 		pull_near(s, i, extra);
 	give_vfs(s, a);
@@ -489,7 +523,7 @@ bool solve(struct solve_answer *ret, const struct solve_host *h, const struct so
 	s.nics = 0;
 	s.nlevels = 0;
 	s.most = UINT64_MAX;
-	s.twins = knows_no_twins(w, h);
+	s.any_order = h->few && w->gpus;
 	s.found = false;
 	s.m.f = f;
 	s.m.w = w;
@@ -500,7 +534,10 @@ bool solve(struct solve_answer *ret, const struct solve_host *h, const struct so
 	s.floor = least_of_all(&s);
 	if (w->required & ~s.allowed || count(s.allowed) < w->gpus || (s.vfs && !s.nics))
 		return false;
-	if (w->partitioned)
+	s.twins = !s.any_order && knows_no_twins(w, h);
+	if (s.any_order)
+		search_few(&s);
+	else if (w->partitioned)
 		try_partitions(&s, s.allowed);
 	else
 		search_sets(&s);

@@ -22,6 +22,7 @@
 #define SOLVE_WIDTHS_MAX 48 /* different bandwidths; what is slower still counts as the last */
 #define SOLVE_SHAPES_MAX 8
 #define SOLVE_HALL_MAX   15 /* subsets of four models */
+#define SOLVE_FEW        8  /* with no more GPUs all sets of them are looked at at once: src/plan/few.c */
 #define SOLVE_TABLE_GPUS 16 /* with more GPUs leftovers are not weighed: the tables would be too big */
 #define SOLVE_PARTITIONS_MAX 64
 #define SOLVE_NO_NODE    0xff
@@ -30,6 +31,20 @@
 /* A size of bundle that is expected to be asked for, and how often. */
 struct solve_shape {
 	uint32_t size, weight;
+};
+
+/* A bit for each set of GPUs, if there are few. */
+struct sets {
+	uint64_t w[4];
+};
+
+/* Made by solve_prepare(), with GPUs as bits of a byte. */
+struct solve_few {
+	struct sets of_size[SOLVE_FEW + 1], close[SOLVE_CLASSES]; /* all pairs at this class or nearer */
+	uint32_t    lost[1 << SOLVE_FEW];                         /* solve_leftover() */
+	uint8_t     near[SOLVE_CLASSES][SOLVE_NICS_MAX], wide[SOLVE_WIDTHS_MAX][SOLVE_NICS_MAX];
+	uint8_t     home[SOLVE_NICS_MAX]; /* on the NIC's node; all, where that is not known */
+	uint8_t     on_node[SOLVE_NODES_MAX];
 };
 
 struct solve_host {
@@ -52,6 +67,7 @@ struct solve_host {
 	uint32_t most_close[SOLVE_CLASSES];              /* GPUs that are close to one, with it */
 	uint64_t twins[SOLVE_GPUS_MAX];                  /* later GPUs that differ in nothing but their number */
 	uint64_t on_node[SOLVE_NODES_MAX + 1];           /* NICs; the last: those without a node */
+	struct solve_few *few;                           /* owned; NULL: there are more GPUs */
 	uint8_t *cap[SOLVE_SHAPES_MAX]; /* owned; by set of free GPUs: how many bundles of the shape; NULL: not weighed */
 };
 

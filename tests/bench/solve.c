@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What one solve costs, for tests/bench/run: every request size on hosts of 8 GPUs and 12 NIC ports and of 16 and 16, with
- * two GPUs on each switch and with one, everything free, then with random devices taken.
- *   solve            nanoseconds of a case are the least of some runs; free, the mean of all cases, the worst case
- *   solve count N K  solves N times K GPUs of the free 8-GPU host (16: of the other): for callgrind */
+/* What one solve costs, for tests/bench/run: every kind of request, for every number of GPUs that it can ask for, on
+ * hosts of 8 GPUs and 12 NIC ports, and of 16 and 16: everything free, then random devices taken.
+ *   solve             the cases of each kind and size; nanoseconds of a case are the least of many runs of it
+ *   solve count N K   solves N times K GPUs of the free 8-GPU host (8 + K: of the other): for callgrind
+ *   solve 8, 16       only the hosts of so many GPUs */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,46 +12,195 @@
 #include "plan/solve.h"
 #include "topo/topo.h"
 
-#define CASES 400
-#define RUNS  40
+#ifndef CASES
+#define CASES 200
+#endif
+#ifndef RUNS
+#define RUNS 40
+#endif
+
+/* ---- hosts -------------------------------------------------------------------------------------- */
+
+enum fault { NONE, TRAINED_DOWN, MESH, PARTITIONS };
+
+struct layout {
+	const char *name;
+	uint32_t    gpus, nics, switches;
+	enum fault  fault;
+};
+
+static const struct layout layouts[] = {
+	{ "two GPUs a switch", 8, 12, 4, NONE },
+	{ "one GPU a switch", 8, 12, 8, NONE },
+	{ "two GPUs a switch, links trained down", 8, 12, 4, TRAINED_DOWN },
+	{ "NVLink cube mesh of two kinds of links", 8, 12, 4, MESH },
+	{ "NVSwitch partitions", 8, 12, 4, PARTITIONS },
+	{ "two GPUs a switch", 16, 16, 8, NONE },
+	{ "one GPU a switch", 16, 16, 16, NONE },
+	{ "two GPUs a switch, links trained down", 16, 16, 8, TRAINED_DOWN },
+};
+#define LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
+
+static uint8_t class_between(const struct layout *l, uint32_t a, uint32_t b)
+{
+	return a == b ? TOPO_PIX : a * 2 / l->switches == b * 2 / l->switches ? TOPO_NODE : TOPO_SYS;
+}
+
+/* DGX-1V: by the number of NVLinks between two of its GPUs, 2, 1 or none (NVIDIA, DGX-1 with V100 white paper, 2017). */
+static uint8_t mesh(uint32_t a, uint32_t b)
+{
+	static const char *const links[8] = { "01122000", "10210200", "12020010", "21200001", "20000112", "02001021", "00101202", "00012120" };
+
+	return links[a][b] == '2' ? TOPO_PIX : links[a][b] == '1' ? TOPO_PXB : TOPO_SYS;
+}
+
+/* HGX H100's table with module ids in BDF order. */
+static void add_partitions(struct solve_host *h)
+{
+	static const uint8_t sets[] = { 0xff, 0x0f, 0xf0, 0x05, 0x0a, 0x50, 0xa0, 1, 2, 4, 8, 16, 32, 64, 128 };
+
+	for (size_t i = 0; i < sizeof(sets); i++)
+		h->partition[h->npartitions++] = sets[i];
+}
 
 /* GPUs below switches, as many on each; NICs go round the switches; half the switches on each of two nodes. */
-static void build(struct solve_host *h, uint32_t gpus, uint32_t nics, uint32_t switches)
+static void build(struct solve_host *h, const struct layout *l)
 {
-	*h = (struct solve_host){ .ngpus = gpus, .nnics = nics, .nnodes = 2,
+	*h = (struct solve_host){ .ngpus = l->gpus, .nnics = l->nics, .nnodes = 2,
 				  .shape = { { 1, 80 }, { 2, 5 }, { 4, 4 }, { 8, 11 } }, .nshapes = 4 };
-	for (uint32_t g = 0; g < gpus; g++) {
-		uint32_t at = g * switches / gpus;
+	for (uint32_t g = 0; g < l->gpus; g++) {
+		uint32_t at = g * l->switches / l->gpus;
 
-		h->gpu_node[g] = (uint8_t)(at * 2 / switches);
-		for (uint32_t n = 0; n < nics; n++) {
-			uint32_t on = n % switches;
-
-			h->nic_node[n] = (uint8_t)(on * 2 / switches);
-			h->path[g][n] = at == on ? TOPO_PIX : at * 2 / switches == on * 2 / switches ? TOPO_NODE : TOPO_SYS;
+		h->gpu_node[g] = (uint8_t)(at * 2 / l->switches);
+		for (uint32_t n = 0; n < l->nics; n++) {
+			h->nic_node[n] = (uint8_t)(n % l->switches * 2 / l->switches);
+			h->path[g][n] = class_between(l, at, n % l->switches);
+			h->width[g][n] = l->fault == TRAINED_DOWN ? (uint8_t)((g % 5 == 2) + (n % 7 == 3) * 2) : 0;
 		}
-		for (uint32_t o = 0; o < gpus; o++) {
-			uint32_t on = o * switches / gpus;
-
-			h->gpu_path[g][o] = at == on ? TOPO_PIX : at * 2 / switches == on * 2 / switches ? TOPO_NODE : TOPO_SYS;
-		}
+		for (uint32_t o = 0; o < l->gpus; o++)
+			h->gpu_path[g][o] = l->fault == MESH ? mesh(g, o) : class_between(l, at, o * l->switches / l->gpus);
 	}
+	if (l->fault == PARTITIONS)
+		add_partitions(h);
 	if (solve_prepare(h) < 0)
 		abort();
 }
 
-static void ask(struct solve_want *w, const struct solve_host *h, uint32_t gpus)
+/* ---- requests ----------------------------------------------------------------------------------- */
+
+struct ask {
+	const struct solve_host *h;
+	struct solve_free        f;
+	struct solve_want        w;
+	struct solve_ties        ties;
+	bool                     loose; /* limits are lifted where nothing fits: a second solve */
+};
+
+static void basic(struct ask *a, uint32_t gpus)
 {
 	static const uint64_t room[2] = { 1000, 1000 };
 
-	*w = (struct solve_want){ .gpus = gpus, .allowed = UINT64_MAX, .nics = UINT64_MAX, .vfs_per_gpu = 1, .max_path = TOPO_SYS,
-				  .max_gpu_path = TOPO_UNKNOWN, .nodes = UINT64_MAX };
-	for (uint32_t g = 0; g < h->ngpus; g++)
-		w->own[g] = UINT64_MAX;
-	solve_split_make(&w->memory, 64, room, 2);
-	solve_split_make(&w->cpus, 32, room, 2);
+	a->w = (struct solve_want){ .gpus = gpus, .allowed = UINT64_MAX, .nics = UINT64_MAX, .vfs_per_gpu = 1, .max_path = TOPO_SYS,
+				    .max_gpu_path = TOPO_UNKNOWN, .nodes = UINT64_MAX, .partitioned = a->h->npartitions > 0 };
+	for (uint32_t g = 0; g < a->h->ngpus; g++)
+		a->w.own[g] = UINT64_MAX;
+	solve_split_make(&a->w.memory, 64, room, 2);
+	solve_split_make(&a->w.cpus, 32, room, 2);
+	a->loose = false;
 }
 
+static uint64_t some(uint32_t n)
+{
+	return UINT64_C(1) << rand() % n;
+}
+
+static void no_vfs(struct ask *a) { a->w.vfs_per_gpu = 0; }
+static void vf_each(struct ask *a) { (void)a; }
+static void vf_two(struct ask *a) { a->w.vfs_per_gpu = 2; }
+static void vf_four(struct ask *a) { a->w.vfs_per_gpu = 4; }
+static void whole(struct ask *a, uint32_t vfs) { a->w.vfs_per_gpu = 0; a->w.vfs = vfs; }
+static void whole_one(struct ask *a) { whole(a, 1); }
+static void whole_few(struct ask *a) { whole(a, (a->w.gpus + 1) / 2); }
+static void whole_some(struct ask *a) { whole(a, a->w.gpus); }
+static void whole_many(struct ask *a) { whole(a, 2 * a->w.gpus + 1); }
+static void spread(struct ask *a) { a->w.per_nic = 1; }
+static void spread_two(struct ask *a) { a->w.per_nic = 1; a->w.vfs_per_gpu = 2; }
+static void spread_whole(struct ask *a) { a->w.per_nic = 1; whole(a, a->w.gpus); }
+static void near_nics(struct ask *a) { a->w.max_path = TOPO_PIX; }
+static void near_gpus(struct ask *a) { a->w.max_gpu_path = TOPO_NODE; }
+static void near_both(struct ask *a) { a->w.max_path = TOPO_NODE; a->w.max_gpu_path = TOPO_NODE; }
+static void loose(struct ask *a) { a->w.max_path = TOPO_PIX; a->w.max_gpu_path = TOPO_PIX; a->loose = true; }
+static void require_gpu(struct ask *a) { a->w.required = a->f.gpus & some(a->h->ngpus); }
+static void exclude(struct ask *a) { a->w.allowed &= ~some(a->h->ngpus); a->w.nics &= ~(some(a->h->nnics) | some(a->h->nnics)); }
+static void without(struct ask *a) { a->w.without = a->f.gpus & ((UINT64_C(1) << a->w.gpus) - 1); }
+static void two_cells(struct ask *a) { a->w.cells = 2; }
+static void exclusive(struct ask *a) { a->w.gpus = a->h->ngpus; a->f.gpus = (UINT64_C(1) << a->h->ngpus) - 1; }
+
+static void rails(struct ask *a)
+{
+	for (uint32_t g = 0; g < a->h->ngpus; g++)
+		for (uint32_t n = 0; n < a->h->nnics; n++)
+			if (n % a->h->ngpus != g)
+				a->w.own[g] &= ~(UINT64_C(1) << n);
+}
+
+static void min_bandwidth(struct ask *a)
+{
+	for (uint32_t g = 0; g < a->h->ngpus; g++)
+		a->w.own[g] = a->h->wide[0][g];
+}
+
+static void require_nic(struct ask *a)
+{
+	uint32_t n = (uint32_t)rand() % a->h->nnics;
+
+	a->w.need[n] = 1;
+	a->w.needed = UINT64_C(1) << n;
+}
+
+static void models(struct ask *a)
+{
+	a->w.nhall = 2;
+	a->w.hall[0] = 0x3333;
+	a->w.hall[1] = 0xffff;
+	a->w.hall_need[0] = a->w.gpus / 2;
+	a->w.hall_need[1] = a->w.gpus;
+}
+
+/* One guest would reach a function of another's, unless it has both. */
+static void tied(struct ask *a)
+{
+	uint32_t g = (uint32_t)rand() % a->h->ngpus;
+
+	a->ties = (struct solve_ties){ 0 };
+	a->ties.gpu_gpus[g] = UINT64_C(1) << (g ^ 1);
+	a->ties.nic_gpus[rand() % a->h->nnics] = UINT64_C(1) << g;
+	a->w.ties = &a->ties;
+}
+
+static void short_memory(struct ask *a)
+{
+	uint64_t room[2] = { 64, 40 };
+
+	solve_split_make(&a->w.memory, 64, room, 2);
+}
+
+static const struct kind {
+	const char *name;
+	void (*ask)(struct ask *a);
+	bool alone; /* of one size only */
+} kinds[] = {
+	{ "vfs_per_gpu 1", vf_each }, { "no VFs", no_vfs }, { "vfs_per_gpu 2", vf_two }, { "vfs_per_gpu 4", vf_four },
+	{ "vfs 1", whole_one }, { "vfs half as many", whole_few }, { "vfs as many as GPUs", whole_some }, { "vfs 2 n + 1", whole_many },
+	{ "spread pf", spread }, { "spread pf, vfs_per_gpu 2", spread_two }, { "spread pf, vfs", spread_whole }, { "rails", rails },
+	{ "max_path PIX", near_nics }, { "max_gpu_path NODE", near_gpus }, { "both NODE", near_both }, { "min_bandwidth", min_bandwidth },
+	{ "loose, PIX and PIX", loose }, { "a GPU required", require_gpu }, { "a VF required", require_nic }, { "excluded", exclude },
+	{ "two models", models }, { "what leaks", tied }, { "other GPUs (next)", without }, { "cells 2", two_cells }, { "short memory", short_memory },
+	{ "exclusive", exclusive, true },
+};
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+/* Every third case has few VFs left. */
 static void occupy(struct solve_free *f, const struct solve_host *h, unsigned seed)
 {
 	srand(seed);
@@ -59,9 +209,19 @@ static void occupy(struct solve_free *f, const struct solve_host *h, unsigned se
 		f->gpus |= (uint64_t)(!seed || rand() % 4) << g;
 	for (uint32_t n = 0; n < h->nnics; n++) {
 		f->load[n] = (uint16_t)(seed ? rand() % 9 : 0);
-		f->vfs[n] = (uint16_t)(8 - f->load[n]);
+		f->vfs[n] = (uint16_t)(seed % 3 == 2 ? rand() % 3 : 8 - f->load[n]);
 	}
 }
+
+static void make_case(struct ask *a, const struct solve_host *h, const struct kind *k, uint32_t gpus, unsigned seed)
+{
+	a->h = h;
+	occupy(&a->f, h, seed);
+	basic(a, gpus);
+	k->ask(a);
+}
+
+/* ---- the time ----------------------------------------------------------------------------------- */
 
 static double now(void)
 {
@@ -71,17 +231,32 @@ static double now(void)
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-static double one(const struct solve_host *h, const struct solve_free *f, const struct solve_want *w)
+static bool solve_asked(struct ask *a)
 {
-	static struct solve_answer a;
+	static struct solve_answer answer;
+	uint32_t path = a->w.max_path, gpu_path = a->w.max_gpu_path;
+	bool found = solve(&answer, a->h, &a->f, &a->w);
+
+	if (!found && a->loose) {
+		a->w.max_path = TOPO_SYS;
+		a->w.max_gpu_path = TOPO_UNKNOWN;
+		found = solve(&answer, a->h, &a->f, &a->w);
+		a->w.max_path = path;
+		a->w.max_gpu_path = gpu_path;
+	}
+	return found;
+}
+
+static double one(struct ask *a)
+{
+	unsigned n = a->h->ngpus > 8 ? 1 : 8, runs = a->h->ngpus > 8 ? RUNS / 10 : RUNS;
 	double best = 1e18;
 
-	for (int run = 0; run < RUNS; run++) {
+	for (unsigned run = 0; run < runs; run++) {
 		double before = now(), ns;
-		unsigned n = h->ngpus > 8 ? 1 : 8;
 
 		for (unsigned i = 0; i < n; i++) {
-			(void)solve(&a, h, f, w);
+			(void)solve_asked(a);
 			__asm__ volatile("" ::: "memory");
 		}
 		ns = (now() - before) / n;
@@ -90,75 +265,84 @@ static double one(const struct solve_host *h, const struct solve_free *f, const 
 	return best;
 }
 
-/* Odd cases are on the second host. */
-static void measure(const struct solve_host *one_of, const struct solve_host *two_of, uint32_t gpus)
+static int by_time(const void *a, const void *b)
 {
-	double all = 0, worst = 0;
-	struct solve_want w;
-	struct solve_free f;
+	double x = *(const double *)a, y = *(const double *)b;
 
-	for (unsigned c = 0; c < CASES; c++) {
-		const struct solve_host *h = c % 2 ? two_of : one_of;
-		double ns;
-
-		ask(&w, h, gpus);
-
-		occupy(&f, h, c);
-		ns = one(h, &f, &w);
-		if (c == 0)
-			printf("%u %u %u free %.0f", h->ngpus, h->nnics, gpus, ns);
-		all += ns;
-		worst = ns > worst ? ns : worst;
-	}
-	printf(" mean %.0f worst %.0f\n", all / CASES, worst);
+	return (x > y) - (x < y);
 }
 
-static void tables(uint32_t gpus, uint32_t nics, uint32_t switches)
+/* One line: kind, host's GPUs, ns of the free host (all sizes' mean), mean, half, 99 of 100, worst, and where that is. */
+static void measure(const struct solve_host *host, const struct kind *k, bool big)
+{
+	static double ns[LAYOUTS * 16 * CASES];
+	unsigned worst_case = 0, worst_gpus = 0, nfree = 0, cases = big ? CASES / 10 : CASES;
+	double free = 0, sum = 0, worst = 0;
+	const char *worst_host = "";
+	static struct ask a;
+	size_t n = 0;
+
+	for (size_t l = 0; l < LAYOUTS; l++)
+		for (uint32_t gpus = k->alone ? layouts[l].gpus : 1; gpus <= layouts[l].gpus && (layouts[l].gpus > 8) == big; gpus++)
+			for (unsigned c = 0; c < cases; c++) {
+				make_case(&a, &host[l], k, gpus, c);
+				ns[n] = one(&a);
+				sum += ns[n];
+				free += c ? 0 : ns[n];
+				nfree += !c;
+				if (ns[n] > worst) {
+					worst = ns[n];
+					worst_host = layouts[l].name;
+					worst_gpus = gpus;
+					worst_case = c;
+				}
+				n++;
+			}
+	qsort(ns, n, sizeof(ns[0]), by_time);
+	printf("%d;%s;%.0f;%.0f;%.0f;%.0f;%.0f;%u of %s, case %u\n", big ? 16 : 8, k->name, free / nfree, sum / (double)n, ns[n / 2], ns[n * 99 / 100], worst,
+	       worst_gpus, worst_host, worst_case);
+}
+
+static void tables(const struct layout *l)
 {
 	double best = 1e18;
 
-	for (int run = 0; run < RUNS; run++) {
+	for (int run = 0; run < 20; run++) {
 		static struct solve_host h;
 		double before = now();
 
-		build(&h, gpus, nics, switches);
+		build(&h, l);
 		best = now() - before < best ? now() - before : best;
 		solve_host_done(&h);
 	}
-	printf("tables %u %.0f\n", gpus, best);
+	printf("tables;%u;%.0f\n", l->gpus, best);
+}
+
+static int count_instructions(const struct solve_host *host, int times, uint32_t k)
+{
+	static struct ask a;
+
+	make_case(&a, k > 8 ? &host[5] : &host[0], &kinds[0], k > 8 ? k - 8 : k, 0);
+	for (int i = 0; i < times; i++)
+		(void)solve_asked(&a);
+	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	static struct solve_host small, small8, big, big16;
-	struct solve_answer a;
-	struct solve_want w;
-	struct solve_free f;
+	static struct solve_host host[LAYOUTS];
 
-	build(&small, 8, 12, 4);
-	build(&small8, 8, 12, 8);
-	build(&big, 16, 16, 8);
-	build(&big16, 16, 16, 16);
-	if (argc == 4 && strcmp(argv[1], "count") == 0) {
-		unsigned k = (unsigned)atoi(argv[3]);
-		const struct solve_host *h = k > 8 ? &big : &small;
-
-		ask(&w, h, k > 8 ? k - 8 : k);
-		occupy(&f, h, 0);
-		for (int i = 0; i < atoi(argv[2]); i++)
-			(void)solve(&a, h, &f, &w);
-		return 0;
-	}
-	for (uint32_t k = 1; k <= 8; k++)
-		measure(&small, &small8, k);
-	for (uint32_t k = 1; k <= 16; k++)
-		measure(&big, &big16, k);
-	tables(8, 12, 4);
-	tables(16, 16, 8);
-	tables(16, 16, 16);
-	solve_host_done(&small);
-	solve_host_done(&small8);
-	solve_host_done(&big16);
-	solve_host_done(&big);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (size_t l = 0; l < LAYOUTS; l++)
+		build(&host[l], &layouts[l]);
+	if (argc == 4 && strcmp(argv[1], "count") == 0)
+		return count_instructions(host, atoi(argv[2]), (uint32_t)atoi(argv[3]));
+	for (int big = 0; big < 2; big++)
+		for (size_t k = 0; k < KINDS && (argc < 2 || atoi(argv[1]) == (big ? 16 : 8)); k++)
+			measure(host, &kinds[k], big);
+	for (size_t l = 0; l < LAYOUTS && argc < 2; l++)
+		tables(&layouts[l]);
+	for (size_t l = 0; l < LAYOUTS; l++)
+		solve_host_done(&host[l]);
 	return 0;
 }
