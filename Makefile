@@ -17,7 +17,7 @@ Q         := $(if $(V),,@)
 VERSION   := 0.1
 ROOMS     := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard src/*/*.c)))))
 TOOLS     := velad velad-helper velactl
-PKGS      := json-c libxml-2.0 libsystemd libmicrohttpd libcurl sqlite3 nettle inih smartcols libkmod libvirt libpci libnl-genl-3.0 zlib libarchive
+PKGS      := json-c libxml-2.0 libsystemd libmicrohttpd sqlite3 nettle inih smartcols libkmod libvirt libpci libnl-genl-3.0 zlib libarchive
 
 CFLAGS    ?= -O2 -g
 WARN      := -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes \
@@ -28,7 +28,7 @@ ALL_CFLAGS = -std=gnu17 $(WARN) $(CFLAGS) $(PKG_CFLAGS) $(if $(SAN),-fsanitize=$
 LDFLAGS   += $(if $(SAN),-fsanitize=$(SAN)) -pthread
 
 PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $(PKGS) || echo missing))$(PKG_CFLAGS)
-PKG_LIBS   = $(eval PKG_LIBS := $$(shell pkg-config --libs $(PKGS)))$(PKG_LIBS)
+PKG_LIBS   = $(eval PKG_LIBS := $$(shell pkg-config --libs $(PKGS)) -lhttp_parser)$(PKG_LIBS)
 
 objs       = $(patsubst src/%.c,$(B)/obj/%.o,$(wildcard src/$(1)/*.c))
 # what each program is made of: the arrows of docs/architecture.md, as files; the first has its main.c

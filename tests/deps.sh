@@ -6,7 +6,7 @@ set -euo pipefail
 packages=(
 	# build: docs/architecture.md says what each library is for
 	gcc make pkg-config libc6-dev libjson-c-dev nettle-dev libxml2-dev libsystemd-dev libmicrohttpd-dev libsqlite3-dev
-	libinih-dev libsmartcols-dev libkmod-dev libvirt-dev libpci-dev pci.ids libcurl4-gnutls-dev libnl-genl-3-dev liblldpctl-dev
+	libinih-dev libsmartcols-dev libkmod-dev libvirt-dev libpci-dev pci.ids libhttp-parser-dev libnl-genl-3-dev liblldpctl-dev
 	zlib1g-dev libarchive-dev nettle-dev
 	# unit tests
 	libcmocka-dev python3 libxml2-utils libvirt-clients graphviz diffutils util-linux systemd

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef VELAD_CLIENT_H
 #define VELAD_CLIENT_H
-/* velad/client — talk to velad from C: one call, one JSON answer. Link with -lvelad -lcurl.
+/* velad/client — talk to velad from C: one call, one JSON answer. Link with -lvelad -lhttp_parser.
  *
  *   struct velad_reply r;
  *   if (velad_call(&r, VELAD_SOCKET, "GET", "/v1/topology", NULL, 5000) == 0 && r.status == 200)
@@ -28,7 +28,7 @@ struct velad_reply {
 /* body: JSON text to send, or NULL. timeout_ms: 0 waits for ever. ret is always filled.
  * 0: velad answered (look at status; from 400 on, body is a problem document). -ECONNREFUSED: velad is not
  * there. -EACCES: the socket is not for this user. -ETIMEDOUT. -E2BIG: an answer over 256 MiB. -ENOMEM.
- * -EIO: the connection broke. Thread-safe after curl_global_init(3), which the first call does otherwise. */
+ * -EIO: the connection broke, or a path that is none. Thread-safe. */
 int velad_call(struct velad_reply *ret, const char *socket, const char *method, const char *path,
 	       const char *body, long timeout_ms);
 /* A GET of a path whose connection then speaks another protocol, such as "velad-console" on /v1/instances/NAME/console: with

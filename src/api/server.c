@@ -504,7 +504,8 @@ void api_server_wake(struct api_server *s)
 	if (!s->waiting)
 		return;
 	resume(s, true, 0);
-	run_or_exit(s); /* MHD's epoll descriptor does not tell of it: only the next run looks */
+	if (arm(s, 1) < 0) /* at once: MHD's epoll descriptor does not tell of it, and a handler that wakes others is within a run */
+		(void)sd_event_exit(s->event, -EIO);
 }
 
 const struct api_stats *api_server_stats(struct api_server *s)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <libxml/parserInternals.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,27 +12,54 @@
 
 #include "base/auto.h"
 #include "base/error.h"
+#include "base/lazy.h"
+#include "guest/guest.h"
+
+#define FUNCTIONS(X) \
+	X(xmlBufferContent) X(xmlBufferCreate) X(xmlBufferFree) X(xmlFreeTextWriter) X(xmlGetUTF8Char) X(xmlNewTextWriterMemory) \
+	X(xmlTextWriterEndDocument) X(xmlTextWriterEndElement) X(xmlTextWriterSetIndent) X(xmlTextWriterSetIndentString) \
+	X(xmlTextWriterStartElement) X(xmlTextWriterWriteAttribute) X(xmlTextWriterWriteElement) X(xmlTextWriterWriteString)
+
+LAZY_LIBRARY("libxml2.so.2", FUNCTIONS)
+
+static struct lib lib; /* it stays: nothing of it is of one document */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void load(void)
+{
+	if (!lib_open(&lib))
+		lib_close(&lib), lib = (struct lib){ 0 };
+}
+
+int guest_load(struct error *err)
+{
+	(void)pthread_once(&once, load);
+	return lib.handle ? 0 : error_set(err, -ENOPKG, "cannot load libxml2.so.2, which writes the guest's XML; install libxml2");
+}
 
 #define S(text) ((const xmlChar *)(text))
 
 int xml_init(struct xml *x, struct error *err)
 {
-	*x = (struct xml){ .buf = xmlBufferCreate() };
+	*x = (struct xml){ 0 };
+	if (guest_load(err) < 0)
+		return err->code;
+	x->buf = lib.xmlBufferCreate();
 	if (x->buf)
-		x->out = xmlNewTextWriterMemory(x->buf, 0);
+		x->out = lib.xmlNewTextWriterMemory(x->buf, 0);
 	if (!x->out)
 		return error_set(err, -ENOMEM, "no memory for the guest's XML");
-	(void)xmlTextWriterSetIndent(x->out, 1); /* looks only */
-	(void)xmlTextWriterSetIndentString(x->out, S("  "));
+	(void)lib.xmlTextWriterSetIndent(x->out, 1); /* looks only */
+	(void)lib.xmlTextWriterSetIndentString(x->out, S("  "));
 	return 0;
 }
 
 void xml_done(struct xml *x)
 {
 	if (x->out)
-		xmlFreeTextWriter(x->out);
+		lib.xmlFreeTextWriter(x->out);
 	if (x->buf)
-		xmlBufferFree(x->buf);
+		lib.xmlBufferFree(x->buf);
 	*x = (struct xml){ 0 };
 }
 
@@ -39,13 +67,13 @@ int xml_finish(struct xml *x, char **ret, struct error *err)
 {
 	char *text;
 
-	if (xmlTextWriterEndDocument(x->out) < 0)
+	if (lib.xmlTextWriterEndDocument(x->out) < 0)
 		x->failed = true;
 	if (x->bad[0])
 		return error_set(err, -EINVAL,
 				 "the value of %s in the domain XML has a control character or is not UTF-8; leave it out",
 				 x->bad);
-	text = x->failed ? NULL : strdup((const char *)xmlBufferContent(x->buf));
+	text = x->failed ? NULL : strdup((const char *)lib.xmlBufferContent(x->buf));
 	if (!text)
 		return error_set(err, -ENOMEM, "no memory for the guest's XML");
 	*ret = text;
@@ -60,7 +88,7 @@ static bool is_clean(const char *text)
 
 	while (*p) {
 		int len = (int)strnlen((const char *)p, 4);
-		int c = xmlGetUTF8Char(p, &len);
+		int c = lib.xmlGetUTF8Char(p, &len);
 
 		if (c < 0x20 || c == 0x7f || !IS_CHAR(c))
 			return false;
@@ -89,7 +117,7 @@ static void check(struct xml *x, int r)
 void xml_attr(struct xml *x, const char *name, const char *value)
 {
 	if (!refuse(x, name, value))
-		check(x, xmlTextWriterWriteAttribute(x->out, S(name), S(value)));
+		check(x, lib.xmlTextWriterWriteAttribute(x->out, S(name), S(value)));
 }
 
 /* NULL when memory ran out; the caller frees */
@@ -118,7 +146,7 @@ void xml_attrf(struct xml *x, const char *name, const char *fmt, ...)
 
 static void open_with(struct xml *x, const char *element, va_list ap)
 {
-	check(x, xmlTextWriterStartElement(x->out, S(element)));
+	check(x, lib.xmlTextWriterStartElement(x->out, S(element)));
 	for (const char *name; (name = va_arg(ap, const char *));)
 		xml_attr(x, name, va_arg(ap, const char *));
 }
@@ -144,13 +172,13 @@ void xml_leaf_pairs(struct xml *x, const char *element, ...)
 
 void xml_close(struct xml *x)
 {
-	check(x, xmlTextWriterEndElement(x->out));
+	check(x, lib.xmlTextWriterEndElement(x->out));
 }
 
 void xml_text(struct xml *x, const char *element, const char *value)
 {
 	if (!refuse(x, element, value))
-		check(x, xmlTextWriterWriteElement(x->out, S(element), S(value)));
+		check(x, lib.xmlTextWriterWriteElement(x->out, S(element), S(value)));
 }
 
 void xml_textf(struct xml *x, const char *element, const char *fmt, ...)
@@ -174,5 +202,5 @@ void xml_putf(struct xml *x, const char *fmt, ...)
 	value = format(x, fmt, ap);
 	va_end(ap);
 	if (value && !refuse(x, "an element", value))
-		check(x, xmlTextWriterWriteString(x->out, S(value)));
+		check(x, lib.xmlTextWriterWriteString(x->out, S(value)));
 }

@@ -15,8 +15,8 @@
 #include "base/auto.h"
 #include "base/bdf.h"
 #include "base/clock.h"
+#include "base/lazy.h"
 #include "host/answer.h"
-#include "host/lazy.h"
 #include "host/root.h"
 #include "host/watch.h"
 

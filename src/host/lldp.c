@@ -12,8 +12,8 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "base/lazy.h"
 #include "host/answer.h"
-#include "host/lazy.h"
 
 #define LIBRARY "liblldpctl.so.4"
 

@@ -10,11 +10,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/lazy.h"
+
+#define FUNCTIONS(X) X(pci_alloc) X(pci_cleanup) X(pci_lookup_name)
+
+LAZY_LIBRARY("libpci.so.3", FUNCTIONS)
+
 /* No hwdb: libpci 3.9 leaks a udev context at each look-up there. */
 #define LOOKUP (PCI_LOOKUP_NO_NUMBERS | PCI_LOOKUP_NO_HWDB)
 
 struct ctl_names {
-	struct pci_access *pci; /* owned; NULL after an error of libpci */
+	struct lib         lib;
+	struct pci_access *pci; /* owned; NULL without libpci, and after an error of it */
 };
 
 static jmp_buf failed; /* libpci's callbacks get no pointer of ours */
@@ -37,7 +44,9 @@ struct ctl_names *ctl_names_new(void)
 
 	if (!n)
 		return NULL;
-	n->pci = pci_alloc();
+	if (!lib_open(&n->lib))
+		return n;
+	n->pci = n->lib.pci_alloc();
 	n->pci->error = no_names;
 	n->pci->warning = be_silent;
 	n->pci->debug = be_silent;
@@ -47,7 +56,9 @@ struct ctl_names *ctl_names_new(void)
 struct ctl_names *ctl_names_free(struct ctl_names *n)
 {
 	if (n && n->pci)
-		pci_cleanup(n->pci);
+		n->lib.pci_cleanup(n->pci);
+	if (n)
+		lib_close(&n->lib);
 	free(n);
 	return NULL;
 }
@@ -60,7 +71,7 @@ static bool lookup(struct ctl_names *n, char *buf, size_t size, int flags, unsig
 		n->pci = NULL; /* in an unknown state: leaked on purpose */
 		return false;
 	}
-	return pci_lookup_name(n->pci, buf, (int)size, flags | LOOKUP, vendor, device) != NULL;
+	return n->lib.pci_lookup_name(n->pci, buf, (int)size, flags | LOOKUP, vendor, device) != NULL;
 }
 
 /* "NVIDIA Corporation" -> "NVIDIA", "Mellanox Technologies" -> "Mellanox", "Samsung Electronics Co Ltd

@@ -14,6 +14,7 @@
 #include "api/server.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "guest/guest.h"
 #include "host/root.h"
 #include "instance/instance.h"
 #include "plan/plan.h"
@@ -220,6 +221,8 @@ int manager_new(struct manager **ret, const struct manager_options *opt, struct 
 		r = load_conf(m, opt, err);
 	if (r == 0)
 		r = listen_early(m, opt, err);
+	if (r == 0)
+		r = guest_load(err); /* the loop cannot load it any more (velad/sandbox) */
 	if (r == 0)
 		r = host_root_open(&m->root, opt->root, err);
 	if (r == 0)

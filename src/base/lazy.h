@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* host/lazy — a library that is loaded when it is first needed (room-private): each one that is linked costs every
- * start of velactl, and these are used on the machine itself only.
+/* base/lazy — a library that is loaded when it is first needed: each one that is linked costs every
+ * start of velactl, and most of these need none of it.
  *
  *   #define FUNCTIONS(X) X(foo_open) X(foo_close)
  *   LAZY_LIBRARY("libfoo.so.1", FUNCTIONS)
