@@ -190,14 +190,16 @@ int rows_device_add(struct store_tx *tx, struct bdf bdf, const char *name, struc
 	char text[BDF_TEXT_MAX];
 	int r;
 
-	r = store_query(tx, &q, "SELECT instance FROM device WHERE bdf = ?",
+	/* the plan has looked at both; meanwhile they may have changed */
+	r = store_query(tx, &q, "SELECT 'held by instance ' || instance FROM device WHERE bdf = ?1"
+				" UNION ALL SELECT 'in quarantine: ' || reason FROM quarantine WHERE bdf = ?1",
 			ARGS(ARG_TEXT(bdf_text(text, bdf))), err);
 	if (r == 0)
 		r = store_next(q, err);
 	if (r < 0)
 		return r;
 	if (r > 0)
-		return error_set(err, -EBUSY, "%s is held by instance %s", text, store_text(q, 0));
+		return error_set(err, -EBUSY, "%s is %s", text, store_text(q, 0));
 	r = store_exec(tx, "INSERT INTO device(bdf, instance) VALUES(?, ?)", ARGS(ARG_TEXT(text), ARG_TEXT(name)), err);
 	return r < 0 ? r : wear_add(tx, bdf, err);
 }

@@ -213,6 +213,9 @@ static void by_hand(void **state)
 	fx_expect_state(&fx, "a", "running");
 	assert_true(fx_wait(&fx, fx_delete(&fx, "a")));
 	expect_reason(&fx, GPU, "Xid 79 last night");
+	err = ERROR_INIT; /* a plan that was made before */
+	assert_int_equal(fx_try_create(&fx, &fx_c, &op, &err), -EBUSY);
+	assert_non_null(strstr(err.text, GPU " is in quarantine: Xid 79 last night"));
 	assert_true(fn(&fx, GPU)->dirty); /* nobody touched it since */
 	assert_true(release(&fx, GPU));
 	fx_expect_machine(&fx, before);
