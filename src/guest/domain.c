@@ -463,6 +463,9 @@ static void write_domain(struct domain *d)
 	xml_close(&d->xml);
 }
 
+/* Without interrupt remapping APIC ids are 8 bits (libvirt, src/qemu/qemu_validate.c, QEMU_MAX_VCPUS_WITHOUT_EIM). */
+#define VCPUS_MAX 255
+
 int guest_domain_xml(char **ret, const struct plan *plan, const struct plan_request *request,
 		     const struct topo *topo, const struct guest_env *env, struct error *err)
 {
@@ -471,6 +474,9 @@ int guest_domain_xml(char **ret, const struct plan *plan, const struct plan_requ
 
 	assert(plan->fits);
 	r = guest_layout_build(&d.layout, plan, topo, err);
+	if (r == 0 && vcpus(&d) > VCPUS_MAX)
+		r = error_set(err, -E2BIG, "the guest would have %" PRIu64 " vCPUs, and for more than %d libvirt wants an emulated IOMMU, which is in "
+			      "the way of its devices; ask for %d", vcpus(&d), VCPUS_MAX, VCPUS_MAX);
 	if (r == 0)
 		r = guest_window_check(&d.layout, d.inv, memory_kib(&d) * 1024, request->uefi, env, err);
 	if (r == 0)
@@ -501,6 +507,26 @@ static int write_seed(struct plan *plan, const struct plan_request *request, con
 	return plan->meta_data && plan->vendor_data ? 0 : error_set(err, -ENOMEM, "no memory for the seed");
 }
 
+/* "what there is; what to ask for", as all -E2BIG here say it. */
+static int does_not_fit(struct plan *plan, struct error *err)
+{
+	const char *fix = strstr(err->text, "; ");
+	struct plan_reason *reason = &plan->reason[plan->nreasons];
+
+	assert(fix && plan->nreasons < PLAN_REASONS_MAX);
+	*reason = (struct plan_reason){
+		.rule = "guest.limits", .device = "",
+		.observed = arena_printf(&plan->arena, "%.*s", (int)(fix - err->text), err->text),
+		.needed = arena_strdup(&plan->arena, fix + (strncmp(fix, "; ask for ", 10) == 0 ? 10 : 2)),
+	};
+	*err = ERROR_INIT;
+	if (!reason->observed || !reason->needed)
+		return error_set(err, -ENOMEM, "no memory for a reason");
+	plan->nreasons++;
+	plan->fits = false;
+	return 0;
+}
+
 int guest_plan_xml(struct plan *plan, const struct plan_request *request, const struct topo *topo,
 		   const char *type, const char *uuid, const struct guest_dirs *dirs, struct error *err)
 {
@@ -522,6 +548,8 @@ int guest_plan_xml(struct plan *plan, const struct plan_request *request, const 
 	r = guest_domain_xml(&xml, plan, request, topo, &env, err);
 	if (r == 0 && plan->ngpus)
 		r = guest_nccl_xml(&nccl, plan, topo, err);
+	if (r == -E2BIG)
+		return does_not_fit(plan, err);
 	if (r < 0)
 		return r;
 	plan->domain_xml = arena_strdup(&plan->arena, xml);

@@ -53,8 +53,9 @@ int guest_meta_data(char **ret, const struct plan_request *r, const char *uuid, 
 int guest_vendor_data(char **ret, const struct plan_request *r, const char *uuid, const char *nccl, const char *environment,
 		      struct error *err);
 
-/* Sets plan->domain_xml, and plan->nccl_xml if there are GPUs, as both programs do: the domain has the instance's name, its console is logged to
- * NAME.log. With a seed, what of it is velad's: meta-data and vendor-data. type NULL: what the host looks able to start. uuid NULL: of a dry run, all zeros,
- * so that a plan is the same each time. */
+/* Of a plan that fits: sets its domain_xml, and nccl_xml if there are GPUs, as both programs do: the domain has the instance's
+ * name, its console is logged to NAME.log. With a seed, what of it is velad's: meta-data and vendor-data. type NULL: what the host
+ * looks able to start. uuid NULL: of a dry run, all zeros, so that a plan is the same each time. Where a guest cannot have so much
+ * (guest_domain_xml(), -E2BIG) the plan does not fit any more, by the rule guest.limits, and 0 is returned. */
 int guest_plan_xml(struct plan *plan, const struct plan_request *request, const struct topo *topo,
 		   const char *type, const char *uuid, const struct guest_dirs *dirs, struct error *err);

@@ -234,9 +234,11 @@ static int gang_of(json_object **ret, struct ctl *c, const struct topo *t, const
 
 	if (r == 0)
 		r = plan_gang_make(&gang, &in, request, n, err);
-	for (size_t i = 0; r == 0 && i < n; i++)
+	for (size_t i = 0; r == 0 && i < n; i++) {
 		if (gang->plan[i]->fits)
 			r = guest_plan_xml(gang->plan[i], request[i], t, NULL, NULL, &dirs, err);
+		gang->fits = gang->fits && gang->plan[i]->fits;
+	}
 	return r < 0 ? r : rendered(ret, plan_gang_json(gang), err);
 }
 

@@ -285,6 +285,8 @@ static int create(struct manager *m, const struct plan_request *request, struct 
 		return error_set(err, -ENOMEM, "no memory for the addresses of VFs");
 	r = guest_plan_xml(plan, request, current_topo(m->now), m->domain_type, sd_id128_to_uuid_string(id, uuid),
 			   &dirs, err);
+	if (r == 0 && !plan->fits)
+		r = refuse(plan, res, err);
 	if (r == 0)
 		r = guest_rank_json(&plan->rank_map, plan, current_topo(m->now), err);
 	if (r == 0)

@@ -397,8 +397,10 @@ static int answer_gang(struct manager *m, struct plan_gang *gang, const struct p
 	struct lease_bundle bundle[LEASE_BUNDLES_MAX] = { 0 };
 	int r = 0;
 
-	for (size_t i = 0; i < gang->n && r == 0; i++)
+	for (size_t i = 0; i < gang->n && r == 0; i++) {
 		r = add_xml(m, gang->plan[i], request[i], err);
+		gang->fits = gang->fits && gang->plan[i]->fits;
+	}
 	if (r < 0)
 		return r;
 	res->body = plan_gang_json(gang);

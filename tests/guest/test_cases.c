@@ -240,6 +240,36 @@ static void big_bars_have_a_window(void **state)
 	guest_done(&g);
 }
 
+/* The same on a CPU that has no room for them: refused with the numbers, and fewer fit. */
+static void big_bars_without_room(void **state)
+{
+	char *text = test_host_text("hgx-b200-8gpu"), *bits = strstr(text, "52 bits physical");
+	struct plan_request r = test_request("{\"gpus\":8,\"vcpus\":8,\"memory\":2147483648}");
+	struct guest_dirs dirs = { .console = "/c", .images = "/i" };
+	struct error err = ERROR_INIT;
+	struct topo *t;
+	struct plan *p;
+
+	(void)state;
+	assert_non_null(bits);
+	memcpy(bits, "43", 2);
+	t = test_topo_text(text);
+	p = test_plan(t, "{\"gpus\":8,\"vcpus\":8,\"memory\":2147483648}", NULL, 0);
+	assert_true(p->fits);
+	assert_int_equal(guest_plan_xml(p, &r, t, "kvm", NULL, &dirs, &err), 0);
+	assert_false(p->fits);
+	assert_string_equal(p->reason[0].observed, "BARs of the devices take a window of 8192 GiB of addresses, beside 2 GiB of memory: 44 bits, and "
+						   "guests have 43 here, as the CPU has");
+	plan_free(p);
+	p = test_plan(t, "{\"gpus\":2,\"vcpus\":8}", NULL, 0);
+	assert_int_equal(guest_plan_xml(p, &r, t, "kvm", NULL, &dirs, &err), 0);
+	assert_true(p->fits && p->domain_xml);
+	plan_free(p);
+	plan_request_done(&r);
+	topo_unref(t);
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -252,6 +282,7 @@ int main(void)
 		cmocka_unit_test(nodes_are_the_hosts),
 		cmocka_unit_test(addresses_are_not_asked_for),
 		cmocka_unit_test(big_bars_have_a_window),
+		cmocka_unit_test(big_bars_without_room),
 	};
 
 	return cmocka_run_group_tests_name("cases", tests, NULL, NULL);

@@ -315,6 +315,33 @@ static void test_control_characters(void **state)
 	fx_done(&f);
 }
 
+static void test_too_many_vcpus(void **state)
+{
+	struct error err = ERROR_INIT;
+	autofree char *xml = NULL;
+	struct fx f;
+
+	(void)state;
+	fx_init(&f, fx_host, ARRAY_SIZE(fx_host));
+	fx_cell(&f, 0, GIB, 127);
+	fx_cell(&f, 1, GIB, 128);
+	xml = make_xml(&f);
+	assert_xpath(xml, "/domain/vcpu", "255");
+	f.plan->cell[0].vcpus++;
+	free(xml);
+	xml = NULL;
+	assert_int_equal(guest_domain_xml(&xml, f.plan, &f.request, f.topo, &f.env, &err), -E2BIG);
+	assert_non_null(strstr(err.text, "would have 256 vCPUs"));
+	err = ERROR_INIT; /* whoever plans hears it as a reason */
+	assert_int_equal(guest_plan_xml(f.plan, &f.request, f.topo, "kvm", NULL, &(struct guest_dirs){ .console = "/c", .images = "/i" }, &err), 0);
+	assert_false(f.plan->fits);
+	assert_string_equal(f.plan->reason[0].rule, "guest.limits");
+	assert_string_equal(f.plan->reason[0].observed, "the guest would have 256 vCPUs, and for more than 255 libvirt wants an emulated IOMMU, which is "
+							"in the way of its devices");
+	assert_string_equal(f.plan->reason[0].needed, "255");
+	fx_done(&f);
+}
+
 static void test_block_disk(void **state)
 {
 	autofree char *xml = NULL;
@@ -414,6 +441,7 @@ int main(void)
 		cmocka_unit_test(test_housekeeping),
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_control_characters),
+		cmocka_unit_test(test_too_many_vcpus),
 		cmocka_unit_test(test_block_disk),
 		cmocka_unit_test(test_schema),
 		cmocka_unit_test(test_driver_takes_it),
