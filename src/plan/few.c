@@ -25,7 +25,7 @@ struct few {
 	uint8_t       reach[SOLVE_NICS_MAX]; /* ... within path and width at hand */
 	uint16_t      most[SOLVE_NICS_MAX];  /* VFs that it can give */
 	uint32_t      given;                 /* VFs that are needed of NICs */
-	bool          crosses;               /* some reach NICs on other nodes */
+	bool          crosses, changed;      /* some reach NICs on other nodes; not the same as at the level before */
 	struct sets   home[NODES_MAX];       /* with a GPU on the node */
 	struct choice choice[CHOICES_MAX];   /* by bits: of the nodes that there are */
 	uint32_t      nchoices;
@@ -343,17 +343,22 @@ static struct sets within(const struct few *q, uint32_t limit, uint32_t cells)
 
 /* ---- the race ----------------------------------------------------------------------------------- */
 
-static void see_level(struct few *q, uint32_t path, uint32_t width)
+/* False: too few GPUs reach any NIC; changed: they do not reach the same as before. */
+static bool see_level(struct few *q, uint32_t path, uint32_t width)
 {
-	uint32_t crossing = 0;
+	uint32_t crossing = 0, all = 0, differ = 0;
 
 	for (uint64_t left = q->s->nics; left; left &= left - 1) {
-		uint32_t n = lowest(left);
+		uint32_t n = lowest(left), reach = q->own[n] & q->h->near[path][n] & q->h->wide[width][n];
 
-		q->reach[n] = q->own[n] & q->h->near[path][n] & q->h->wide[width][n];
-		crossing |= q->reach[n] & ~(uint32_t)q->h->home[n];
+		differ |= reach ^ q->reach[n];
+		all |= reach;
+		crossing |= reach & ~(uint32_t)q->h->home[n];
+		q->reach[n] = (uint8_t)reach;
 	}
 	q->crosses = crossing != 0;
+	q->changed = differ != 0;
+	return count(all) >= q->s->w->gpus;
 }
 
 static void keep_partitions(struct few *q)
@@ -453,9 +458,11 @@ static bool find_path(struct few *q, struct bound *b)
 	for (; b->path <= q->s->w->max_path; b->path++) {
 		struct sets some;
 
-		see_level(q, b->path, WIDEST_LAST);
-		if (q->crosses && q->gaps)
-			q->exact = false;
+		if (!q->exact)
+			return true;
+		if (!see_level(q, b->path, WIDEST_LAST) || !q->changed)
+			continue;
+		q->exact = !(q->crosses && q->gaps);
 		if (!q->exact)
 			return true;
 		some = within(q, NO_LIMIT, UINT32_MAX);
@@ -467,13 +474,15 @@ static bool find_path(struct few *q, struct bound *b)
 	return false;
 }
 
+/* At the last rank they reach what find_path() saw. */
 static void find_width(struct few *q, struct bound *b)
 {
 	for (uint64_t ranks = q->s->h->ranks; ranks; ranks &= ranks - 1) {
 		struct sets some;
 
 		b->width = lowest(ranks);
-		see_level(q, b->path, b->width);
+		if (!see_level(q, b->path, b->width) || !(ranks & (ranks - 1)))
+			continue;
 		some = within(q, NO_LIMIT, UINT32_MAX);
 		if (any(some)) {
 			q->can = some;
@@ -534,33 +543,36 @@ static void find_sharing(struct few *q, struct bound *b, uint32_t least)
 	while (least < most && have_all(q, least) < vfs)
 		least++;
 	some = within(q, least, b->nodes);
-	while (!any(some) && most - least > 1) {
+	if (any(some))
+		most = least;
+	else
+		some = q->can; /* at most */
+	while (most - least > 1) {
 		uint32_t half = least + (most - least) / 2;
 		struct sets with_half = within(q, half, b->nodes);
 
-		if (any(with_half))
+		if (any(with_half)) {
 			most = half;
-		else
+			some = with_half;
+		} else {
 			least = half;
+		}
 	}
-	b->limit = any(some) ? least : most;
-	q->can = any(some) ? some : within(q, most, b->nodes);
+	b->limit = most;
+	q->can = some;
 }
 
 /* Of sets that are worth the same up to here. */
 static uint32_t pick(const struct few *q, uint32_t *lost, uint32_t *wear)
 {
-	const struct search *s = q->s;
-	uint32_t free = (uint32_t)s->f->gpus, best = 0;
+	uint32_t free = (uint32_t)q->s->f->gpus, best = 0;
 
 	for (uint32_t w = 0; w < 4; w++)
 		for (uint64_t left = q->can.w[w]; left; left &= left - 1) {
-			uint32_t set = 64 * w + lowest(left), l = q->h->lost[free & ~set], sum = 0;
+			uint32_t set = 64 * w + lowest(left), l = q->h->lost[free & ~set], sum = q->h->worn[set];
 
 			if (best && l > *lost)
 				continue;
-			for (uint32_t gpus = set; gpus; gpus &= gpus - 1)
-				sum += s->h->wear[lowest(gpus)];
 			if (best && l == *lost && (sum > *wear || (sum == *wear && !comes_before(set, best))))
 				continue;
 			best = set;
@@ -606,6 +618,7 @@ void search_few(struct search *s)
 	if (s->vfs && !find_path(&q, &b))
 		return;
 	if (!q.exact) {
+		search_rank(s, s->allowed);
 		try_all(&q, b.path);
 		return;
 	}

@@ -257,6 +257,8 @@ static void tell_few(struct solve_host *h, struct solve_few *few)
 {
 	for (uint32_t set = 0; set < 1u << SOLVE_FEW; set++) {
 		few->of_size[count(set)].w[set >> 6] |= UINT64_C(1) << (set & 63);
+		for (uint32_t left = set >> h->ngpus ? 0 : set; left; left &= left - 1)
+			few->worn[set] += h->wear[lowest(left)];
 		few->lost[set] = set >> h->ngpus ? 0 : solve_leftover(h, set);
 		for (unsigned c = 0; c < SOLVE_CLASSES; c++)
 			few->close[c].w[set >> 6] |= (uint64_t)(!(set >> h->ngpus) && all_close(h, set, c)) << (set & 63);

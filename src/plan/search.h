@@ -100,8 +100,9 @@ void search_limits(struct search *s, struct set *set, uint32_t path, uint32_t wi
 
 /* src/plan/few.c: the same search, of hosts of up to SOLVE_FEW GPUs. */
 void search_few(struct search *s);
-/* src/plan/solve.c, for it: whether any set of this path and width may be better than the best so far; one more set, which
+/* src/plan/solve.c, for it: the nearest and widest NICs of these GPUs; whether any set of this path and width may be better than the best so far; one more set, which
  * cannot be better than these; the best set, found. */
+void search_rank(struct search *s, uint64_t gpus);
 bool search_may_beat(const struct search *s, uint32_t path, uint32_t width);
 void search_try(struct search *s, uint64_t gpus, uint32_t path, uint32_t width);
 void search_found(struct search *s, uint64_t gpus, const struct score *score, struct bound b);

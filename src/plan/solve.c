@@ -313,6 +313,29 @@ static void search_stages(struct search *s)
 	}
 }
 
+/* The nearest NICs of a GPU that has some, and at each class the widest. */
+static void rank_gpu(struct search *s, uint32_t g)
+{
+	const struct solve_host *h = s->h;
+	uint32_t path = 0, width = h->ranks & (h->ranks - 1) ? WIDEST_LAST + 1 : lowest(h->ranks);
+
+	while (!(s->edge[g] & h->near[path][g]))
+		path++;
+	s->nearest[g] = (uint8_t)path;
+	for (; path <= s->w->max_path; path++) {
+		if (width > WIDEST_LAST || (h->ranks & (h->ranks - 1) && width && (s->edge[g] & h->near[path][g] & h->wide[width - 1][g])))
+			for (width = 0; !(s->edge[g] & h->near[path][g] & h->wide[width][g]); width++)
+				;
+		s->widest[path][g] = (uint8_t)width;
+	}
+}
+
+void search_rank(struct search *s, uint64_t gpus)
+{
+	for (; gpus && s->vfs; gpus &= gpus - 1)
+		rank_gpu(s, lowest(gpus));
+}
+
 static struct set set_of(struct search *s, uint64_t gpus)
 {
 	struct set set = { 0 };
@@ -338,6 +361,7 @@ void search_try(struct search *s, uint64_t gpus, uint32_t path, uint32_t width)
 
 void search_found(struct search *s, uint64_t gpus, const struct score *score, struct bound b)
 {
+	search_rank(s, gpus);
 	s->found = true;
 	s->best = set_of(s, gpus);
 	s->score = *score;
@@ -357,39 +381,22 @@ static void search_sets(struct search *s)
 	descend(s, &none, s->allowed);
 }
 
-/* What NICs each GPU can have at all, and the best of them; false: none, so the GPU is no candidate. */
-static bool look_at(struct search *s, uint32_t g)
-{
-	const struct solve_host *h = s->h;
-	uint32_t path = 0, width = WIDEST_LAST + 1;
-
-	s->edge[g] = h->near[s->w->max_path][g] & s->w->own[g] & s->nics;
-	if (!s->edge[g])
-		return false;
-	while (!(s->edge[g] & h->near[path][g]))
-		path++;
-	s->nearest[g] = (uint8_t)path;
-	if (!(h->ranks & (h->ranks - 1)))
-		width = lowest(h->ranks);
-	for (; path <= s->w->max_path; path++) {
-		if (width > WIDEST_LAST || (h->ranks & (h->ranks - 1) && width && (s->edge[g] & h->near[path][g] & h->wide[width - 1][g])))
-			for (width = 0; !(s->edge[g] & h->near[path][g] & h->wide[width][g]); width++)
-				;
-		s->widest[path][g] = (uint8_t)width;
-	}
-	return true;
-}
-
+/* GPUs that have some NIC, where VFs are wanted. */
 static uint64_t look(struct search *s)
 {
 	uint64_t allowed = s->w->allowed & s->f->gpus, good = 0;
 
-	for (uint32_t n = 0; n < s->h->nnics && s->vfs; n++)
-		if (s->f->vfs[n])
-			s->nics |= s->w->nics & UINT64_C(1) << n;
-	for (; allowed; allowed &= allowed - 1)
-		if (!s->vfs || look_at(s, lowest(allowed)))
-			good |= allowed & -allowed;
+	if (!s->vfs)
+		return allowed;
+	for (uint32_t n = 0; n < s->h->nnics; n++)
+		s->nics |= (uint64_t)(s->f->vfs[n] > 0) << n;
+	s->nics &= s->w->nics;
+	for (; allowed; allowed &= allowed - 1) {
+		uint32_t g = lowest(allowed);
+
+		s->edge[g] = s->h->near[s->w->max_path][g] & s->w->own[g] & s->nics;
+		good |= s->edge[g] ? allowed & -allowed : 0;
+	}
 	return good;
 }
 
@@ -535,6 +542,8 @@ bool solve(struct solve_answer *ret, const struct solve_host *h, const struct so
 	if (w->required & ~s.allowed || count(s.allowed) < w->gpus || (s.vfs && !s.nics))
 		return false;
 	s.twins = !s.any_order && knows_no_twins(w, h);
+	if (!s.any_order)
+		search_rank(&s, s.allowed);
 	if (s.any_order)
 		search_few(&s);
 	else if (w->partitioned)

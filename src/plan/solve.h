@@ -41,7 +41,7 @@ struct sets {
 /* Made by solve_prepare(), with GPUs as bits of a byte. */
 struct solve_few {
 	struct sets of_size[SOLVE_FEW + 1], close[SOLVE_CLASSES]; /* all pairs at this class or nearer */
-	uint32_t    lost[1 << SOLVE_FEW];                         /* solve_leftover() */
+	uint32_t    lost[1 << SOLVE_FEW], worn[1 << SOLVE_FEW];   /* solve_leftover() of what is free; wear of a bundle */
 	uint8_t     near[SOLVE_CLASSES][SOLVE_NICS_MAX], wide[SOLVE_WIDTHS_MAX][SOLVE_NICS_MAX];
 	uint8_t     home[SOLVE_NICS_MAX]; /* on the NIC's node; all, where that is not known */
 	uint8_t     on_node[SOLVE_NODES_MAX];
