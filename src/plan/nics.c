@@ -178,6 +178,16 @@ static const struct level *make_level(struct search *s, uint32_t path, uint32_t 
 			nics[i] = adj[g];
 		l->ntypes += i == l->ntypes && i < TYPES_MAX;
 	}
+	for (uint32_t j = 1; j < l->ntypes; j++) /* of types that share some NICs, those of both, too */
+		for (uint32_t i = 0; i < j && l->ntypes < TYPES_MAX; i++) {
+			uint64_t both = nics[i] | nics[j];
+			uint32_t k = 0;
+
+			while ((nics[i] & nics[j]) && k < l->ntypes && nics[k] != both)
+				k++;
+			if (k == l->ntypes)
+				nics[l->ntypes++] = both;
+		}
 	for (uint32_t i = 0; i < l->ntypes; i++) {
 		uint32_t n = 0;
 
@@ -199,9 +209,65 @@ static const struct level *level_at(struct search *s, uint32_t path, uint32_t wi
 	return make_level(s, path, width);
 }
 
+/* VFs for the guest as a whole: GPUs that share no NIC need one each. */
+static void limit_whole(struct search *s, struct set *set, uint32_t g)
+{
+	uint64_t edges = search_edges(s, g, set->path, set->width);
+
+	if (set->level_path != set->path || set->level_width != set->width) {
+		search_limits(s, set, set->path, set->width);
+		return;
+	}
+	if (edges & set->apart)
+		return;
+	set->apart |= edges;
+	if (!edges || ++set->nics > s->m.whole)
+		set->sharing = NEVER;
+}
+
+bool search_could(struct search *s, struct set *set)
+{
+	uint32_t want = s->m.whole, has[SOLVE_NICS_MAX], l = s->floor.term[SCORE_SHARING];
+	uint64_t nics = 0;
+
+	for (uint64_t left = s->w->needed; left; left &= left - 1)
+		has[lowest(left)] = 0;
+	for (uint32_t i = 0; i < set->n; i++) {
+		uint64_t edges = search_edges(s, set->gpu[i], set->path, set->width);
+
+		nics |= edges;
+		for (uint64_t left = edges & s->w->needed; left; left &= left - 1)
+			has[lowest(left)] += s->m.whole ? s->m.whole : s->m.each;
+	}
+	for (uint64_t left = s->w->needed; left; left &= left - 1)
+		if (has[lowest(left)] < s->w->need[lowest(left)])
+			return false;
+	for (l = set->sharing > l ? set->sharing : l; want && l <= NO_LIMIT; l++) {
+		uint32_t have = 0, more = 0;
+
+		for (uint64_t left = nics; left; left &= left - 1) {
+			uint32_t cap = match_cap(s->f, s->w, lowest(left), l);
+
+			have += cap;
+			more |= cap < match_cap(s->f, s->w, lowest(left), NO_LIMIT);
+		}
+		if (have >= want)
+			break;
+		if (!more)
+			return false;
+	}
+	set->sharing = want ? l : set->sharing;
+	return true;
+}
+
 void search_limit(struct search *s, struct set *set, uint32_t g)
 {
 	const struct level *l = set->level;
+
+	if (s->m.whole) {
+		limit_whole(s, set, g);
+		return;
+	}
 
 	if (!l || set->level_path != set->path || set->level_width != set->width || l->path != set->path || l->width != set->width) {
 		search_limits(s, set, set->path, set->width);
@@ -216,7 +282,8 @@ void search_limit(struct search *s, struct set *set, uint32_t g)
 
 void search_limits(struct search *s, struct set *set, uint32_t path, uint32_t width)
 {
-	set->level = level_at(s, path, width);
+	set->level = s->m.whole ? NULL : level_at(s, path, width);
+	set->apart = set->nics = 0;
 	set->path = set->level_path = path;
 	set->width = set->level_width = width;
 	set->sharing = 0;

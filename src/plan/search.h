@@ -34,6 +34,8 @@ struct set {
 	const struct level *level; /* NULL: not looked at yet */
 	uint32_t level_path, level_width; /* what it was when the GPUs were counted; it may have been overwritten */
 	uint8_t  in[TYPES_MAX];    /* GPUs of each of its types */
+	uint64_t apart;            /* VFs for all together: NICs of `nics` GPUs that share none */
+	uint32_t nics;
 };
 
 struct search {
@@ -97,6 +99,8 @@ bool search_ties(struct search *s, const struct set *set);
  * have their VFs within path and width. */
 void search_limit(struct search *s, struct set *set, uint32_t g);
 void search_limits(struct search *s, struct set *set, uint32_t path, uint32_t width);
+/* The same of a whole set, for VFs for all together and those that are needed; false: not within path and width. */
+bool search_could(struct search *s, struct set *set);
 
 /* src/plan/few.c: the same search, of hosts of up to SOLVE_FEW GPUs. */
 void search_few(struct search *s);

@@ -23,18 +23,34 @@ static uint32_t widest_of(const struct search *s, const struct set *set, uint32_
 	return width;
 }
 
+/* The next class or rank; false: there is none. */
+static bool raise_level(struct search *s, struct set *set)
+{
+	uint64_t wider = s->h->ranks >> set->width >> 1;
+	uint32_t path = set->path;
+
+	if (!wider && ++path > s->w->max_path)
+		return false;
+	search_limits(s, set, path, wider ? set->width + 1 + lowest(wider) : widest_of(s, set, path));
+	return true;
+}
+
 /* With one more GPU; where they want more than their class and rank have, the next ones; false: that is none. */
 static bool raise_bounds(struct search *s, struct set *set, uint32_t g)
 {
 	search_limit(s, set, g);
-	while (set->sharing == NEVER) {
-		uint64_t wider = s->h->ranks >> set->width >> 1;
-		uint32_t path = set->path;
-
-		if (!wider && ++path > s->w->max_path)
+	while (set->sharing == NEVER)
+		if (!raise_level(s, set))
 			return false;
-		search_limits(s, set, path, wider ? set->width + 1 + lowest(wider) : widest_of(s, set, path));
-	}
+	return true;
+}
+
+/* The same with all GPUs of a set, for what can only be asked of all. */
+static bool raise_whole(struct search *s, struct set *set)
+{
+	while (set->sharing == NEVER || !search_could(s, set))
+		if (!raise_level(s, set))
+			return false;
 	return true;
 }
 
@@ -148,14 +164,20 @@ static bool of_models(const struct solve_want *w, uint64_t gpus)
 	return true;
 }
 
-static void leaf(struct search *s, const struct set *set)
+static void leaf(struct search *s, struct set *set)
 {
-	struct score score = least_score(s, set);
-	struct bound b = { .path = set->path, .width = set->width, .limit = score.term[SCORE_SHARING] };
+	struct score score;
+	struct bound b;
 	uint64_t extra = 0;
 
 	if (!of_models(s->w, set->gpus) || (set->gpus == s->w->without && s->w->without) || !search_ties(s, set))
 		return;
+	if (set->n && s->vfs && (s->m.whole || s->w->needed) && !raise_whole(s, set))
+		return;
+	score = least_score(s, set);
+	if (worse(s, &score))
+		return;
+	b = (struct bound){ .path = set->path, .width = set->width, .limit = score.term[SCORE_SHARING] };
 	score.term[SCORE_LEFTOVER] = solve_leftover(s->h, s->f->gpus & ~set->gpus);
 	score.term[SCORE_WEAR] = 0;
 	for (uint32_t i = 0; i < set->n; i++)
@@ -224,7 +246,7 @@ static bool knows_no_twins(const struct solve_want *w, const struct solve_host *
 	return true;
 }
 
-static void descend(struct search *s, const struct set *set, uint64_t from)
+static void descend(struct search *s, struct set *set, uint64_t from)
 {
 	uint32_t left = s->w->gpus - set->n, n;
 	uint64_t must = s->w->required | set->tied;
@@ -245,7 +267,7 @@ static void descend(struct search *s, const struct set *set, uint64_t from)
 		from &= from - 1;
 		next = *set;
 		extend(s, &next, g);
-		if (next.gpu_path <= s->w->max_gpu_path && least_key(s, &next) <= s->most && (!s->m.each || raise_bounds(s, &next, g)) &&
+		if (next.gpu_path <= s->w->max_gpu_path && least_key(s, &next) <= s->most && (!s->vfs || raise_bounds(s, &next, g)) &&
 		    least_key(s, &next) <= s->most)
 			descend(s, &next, from);
 		if (s->twins && (s->h->twins[g] & from)) { /* a set with one instead would come later, and be worth as much */
@@ -266,7 +288,7 @@ static void try_partitions(struct search *s, uint64_t allowed)
 			continue;
 		for (; gpus && fits; gpus &= gpus - 1) {
 			extend(s, &set, lowest(gpus));
-			fits = set.gpu_path <= s->w->max_gpu_path && (!s->m.each || raise_bounds(s, &set, lowest(gpus)));
+			fits = set.gpu_path <= s->w->max_gpu_path && (!s->vfs || raise_bounds(s, &set, lowest(gpus)));
 		}
 		if (fits)
 			leaf(s, &set);

@@ -385,8 +385,8 @@ static void random_want(struct solve_want *w, struct brute *b, uint64_t *s)
 
 	*w = (struct solve_want){ .gpus = synth_random(s, h->ngpus < 5 ? h->ngpus + 1 : 5), .allowed = UINT64_MAX, .nics = UINT64_MAX,
 				  .max_path = TOPO_SYS, .max_gpu_path = TOPO_UNKNOWN, .nodes = UINT64_MAX };
-	if (synth_random(s, 3) == 0)
-		w->vfs = 1 + synth_random(s, 4);
+	if (synth_random(s, 2) == 0)
+		w->vfs = 1 + synth_random(s, 5);
 	else
 		w->vfs_per_gpu = w->gpus > 3 ? synth_random(s, 2) : synth_random(s, 3);
 	for (unsigned g = 0; g < h->ngpus; g++)
@@ -473,6 +473,22 @@ static void check_answer(uint64_t seed, struct brute *b, const struct solve_answ
 		fail_msg("seed %llu: the answer is not what its score says", (unsigned long long)seed);
 }
 
+/* Hosts of few GPUs have a search of their own: the one for all hosts finds the same. */
+static void check_other_search(uint64_t seed, struct brute *b, struct solve_host *h, const struct solve_answer *a, bool found)
+{
+	struct solve_few *few = h->few;
+	struct solve_answer o;
+	bool other;
+
+	h->few = NULL;
+	other = solve(&o, h, b->f, b->w);
+	h->few = few;
+	if (other != found || (found && (o.gpus != a->gpus || o.nodes != a->nodes || memcmp(&o.score, &a->score, sizeof(o.score)) != 0 ||
+					 memcmp(o.vf_nic, a->vf_nic, a->nvfs) != 0)))
+		fail_msg("seed %llu: the search for any number of GPUs finds %d, %llx", (unsigned long long)seed, other,
+			 (unsigned long long)o.gpus);
+}
+
 static bool check_seed(uint64_t seed)
 {
 	static struct brute b;
@@ -506,6 +522,7 @@ static bool check_seed(uint64_t seed)
 				fail_msg("seed %llu: %llx, the brute force %llx; term %d is %u, not %u", (unsigned long long)seed,
 					 (unsigned long long)a.gpus, (unsigned long long)b.gpus, i,
 					 a.score.term[i], b.best[i]);
+	check_other_search(seed, &b, &h, &a, found);
 	if (found)
 		check_answer(seed, &b, &a);
 	solve_host_done(&h);
