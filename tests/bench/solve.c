@@ -13,10 +13,10 @@
 #include "topo/topo.h"
 
 #ifndef CASES
-#define CASES 200
+#define CASES 100
 #endif
 #ifndef RUNS
-#define RUNS 40
+#define RUNS 20
 #endif
 
 /* ---- hosts -------------------------------------------------------------------------------------- */
@@ -249,7 +249,7 @@ static bool solve_asked(struct ask *a)
 
 static double one(struct ask *a)
 {
-	unsigned n = a->h->ngpus > 8 ? 1 : 16, runs = a->h->ngpus > 8 ? RUNS / 10 : RUNS;
+	unsigned n = a->h->ngpus > 8 ? 1 : 8, runs = a->h->ngpus > 8 ? RUNS / 10 : RUNS;
 	double best = 1e18;
 
 	for (unsigned run = 0; run < runs; run++) {
