@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # velad: plain make. Rooms are found by wildcard; each src/<room>/ becomes build/<room>.a.
 #
-#   make                       build/velad, build/velad-helper and build/velactl
+#   make                       build/velad, build/velad-helper, build/velad-libvirt and build/velactl
 #   make check                 check-unit, fuzz, then check-lab (root; emulates a whole GPU host)
 #   make chaos                 random histories and failing memory, for a night
 #   make demo                  a guest with a GPU and a VF below one switch, in the emulated GPU host (root)
@@ -16,7 +16,7 @@ Q         := $(if $(V),,@)
 
 VERSION   := 0.1
 ROOMS     := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard src/*/*.c)))))
-TOOLS     := velad velad-helper velactl
+TOOLS     := velad velad-helper velad-libvirt velactl
 PKGS      := json-c libxml-2.0 libsystemd libmicrohttpd sqlite3 nettle inih smartcols libkmod libvirt libpci libnl-genl-3.0 zlib libarchive
 
 CFLAGS    ?= -O2 -g
@@ -34,6 +34,7 @@ objs       = $(patsubst src/%.c,$(B)/obj/%.o,$(wildcard src/$(1)/*.c))
 # what each program is made of: the arrows of docs/architecture.md, as files; the first has its main.c
 velad_ROOMS   := velad instance act guest check plan topo host api client base
 velad-helper_ROOMS := helper act plan topo host base
+velad-libvirt_ROOMS := hyper act plan host base
 velactl_ROOMS := velactl guest check plan topo host api client base
 archives   = $(foreach r,$(1),$(if $(wildcard src/$(r)/*.c),$(B)/$(r).a))
 
@@ -71,7 +72,7 @@ $(foreach t,$(TOOLS),$(eval $(call TOOL_RULE,$(t))))
 
 # ---- tests -------------------------------------------------------------------------------------------
 TESTS     := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/*/test_*.c))
-ALL_ROOMS := $(call archives,instance helper act guest check plan topo host api client velactl velad base)
+ALL_ROOMS := $(call archives,instance helper hyper act guest check plan topo host api client velactl velad base)
 
 $(B)/tests/%: tests/%.c $(ALL_ROOMS)
 	@mkdir -p $(@D)
@@ -152,6 +153,7 @@ install: all
 	install -m 644 $(B)/client.a $(DESTDIR)$(PREFIX)/lib/libvelad.a
 	install -m 755 $(B)/velad $(DESTDIR)$(PREFIX)/sbin/velad
 	install -m 755 $(B)/velad-helper $(DESTDIR)$(PREFIX)/sbin/velad-helper
+	install -m 755 $(B)/velad-libvirt $(DESTDIR)$(PREFIX)/sbin/velad-libvirt
 	install -m 755 $(B)/velactl $(DESTDIR)$(PREFIX)/bin/velactl
 	test -e $(DESTDIR)$(SYSCONFDIR)/velad/velad.conf || \
 		install -m 644 conf/velad.conf $(DESTDIR)$(SYSCONFDIR)/velad/velad.conf
@@ -162,7 +164,7 @@ install: all
 	install -m 644 systemd/velad.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/velad.conf
 	install -m 644 docs/velactl.1 $(DESTDIR)$(PREFIX)/share/man/man1/velactl.1
 	install -m 644 docs/velad.conf.5 $(DESTDIR)$(PREFIX)/share/man/man5/velad.conf.5
-	install -m 644 docs/velad.8 docs/velad-helper.8 $(DESTDIR)$(PREFIX)/share/man/man8
+	install -m 644 docs/velad.8 docs/velad-helper.8 docs/velad-libvirt.8 $(DESTDIR)$(PREFIX)/share/man/man8
 	install -m 644 conf/velactl.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/velactl
 	install -m 644 docs/openapi.json $(DESTDIR)$(PREFIX)/share/doc/velad/openapi.json
 

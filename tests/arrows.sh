@@ -15,6 +15,7 @@ declare -A may=(
 	[act]='host plan'
 	[instance]='host topo plan guest act'
 	[helper]='host act'
+	[hyper]='act'
 	[api]=''
 	[client]=''
 	[velad]='host topo plan check guest act instance api'

@@ -167,28 +167,37 @@ struct act {
 
 struct act_machine; /* opaque */
 
-/* root is borrowed and must outlive it; libvirt is connected to on first use, and again after a loss. helper: the socket of
- * velad-helper, which then changes what is to be changed, and opens for root what this process may not read; NULL: this
- * process does it itself. fmpm: Fabric Manager's tool, borrowed; "" none. */
-int act_machine_new(struct act_machine **ret, struct host_root *root, const char *libvirt_uri, const char *helper,
-		    const char *fmpm, struct error *err);
-struct act_machine *act_machine_free(struct act_machine *m);
-AUTO_DEFINE(struct act_machine *, act_machine_free);
-/* Where images, disks and seeds are, and the logs of consoles; all borrowed. To be said before the first of the calls above. */
+/* Where images, disks and seeds are, and the logs of consoles. */
 struct act_images {
 	const char *pool, *dir, *source, *logs;
 };
-void act_machine_images(struct act_machine *m, const struct act_images *at);
+
+/* libvirt, and velad-libvirt, which talks to it. All borrowed. */
+struct act_hypervisor {
+	const char       *program; /* NULL: velad-libvirt beside this program */
+	const char       *uri;
+	const char       *seccomp; /* as --seccomp takes it; NULL: off */
+	struct act_images images;
+	unsigned          look_ms, start_ms, stop_ms; /* how long calls may take before that process is ended; 0: as long as they like */
+};
+
+/* root is borrowed and must outlive it; libvirt is connected to on first use, and again after a loss. helper: the socket of
+ * velad-helper, which then changes what is to be changed, and opens for root what this process may not read; NULL: this
+ * process does it itself. fmpm: Fabric Manager's tool, borrowed; "" none. */
+int act_machine_new(struct act_machine **ret, struct host_root *root, const struct act_hypervisor *hyper, const char *helper,
+		    const char *fmpm, struct error *err);
+struct act_machine *act_machine_free(struct act_machine *m);
+AUTO_DEFINE(struct act_machine *, act_machine_free);
 struct act act_machine_act(struct act_machine *m);
 /* A descriptor of a file of the log of a guest's console (act/log.h). May be called where nothing may block. */
 int act_machine_log(struct act_machine *m, const char *name, unsigned file, struct error *err);
 
 /* What the hypervisor can start: "kvm", "qemu" or "test"; and QEMU's version, major * 1000000 + minor * 1000 + release, 0
- * unknown or not QEMU. -EREMOTEIO when libvirt does not answer. */
+ * unknown or not QEMU. Does not wait: -EAGAIN before libvirt has answered those who watch; -EREMOTEIO: it cannot be reached. */
 int act_domain_type(struct act_machine *m, char ret[16], unsigned *qemu, struct error *err);
 
-/* Calls fn on a thread of libvirt's whenever a domain starts, starts again, ends or changes; and with name NULL when the
- * connection to libvirt was made or lost: anything may have happened meanwhile. fn may only queue work. */
+/* Calls fn on a thread of its own whenever a domain starts, starts again, ends or changes; and with name NULL when libvirt is reached,
+ * and anything may have happened meanwhile, or cannot be reached any more. fn may only queue work. One watch at a time. */
 int act_domain_watch(struct act_machine *m,
 		     void (*fn)(void *self, const char *name, enum act_domain state), void *self,
 		     struct error *err);

@@ -32,6 +32,7 @@ struct act_virt {
 	int             callback[4]; /* of the watch on conn; -1 */
 	void (*fn)(void *self, const char *name, enum act_domain state); /* NULL: no watch */
 	void           *fn_self; /* borrowed */
+	bool            told; /* fn, that there is no connection */
 	pthread_t       thread;
 	int             timer;
 	atomic_bool     stop;
@@ -141,11 +142,10 @@ static void tell_anew(struct act_virt *v)
 
 static int connect_locked(struct act_virt *v, struct error *err)
 {
-	bool had = v->conn;
 	char line[256];
 	int r = 0;
 
-	if (had && virConnectIsAlive(v->conn) == 1)
+	if (v->conn && virConnectIsAlive(v->conn) == 1)
 		return 0;
 	drop_connection(v);
 	v->conn = virConnectOpen(v->uri);
@@ -157,8 +157,9 @@ static int connect_locked(struct act_virt *v, struct error *err)
 		r = watch_connection(v, err);
 	if (r < 0)
 		drop_connection(v);
-	if (r == 0 || had)
+	if (r == 0 || !v->told)
 		tell_anew(v);
+	v->told = r < 0;
 	return r;
 }
 
@@ -569,6 +570,7 @@ int act_virt_watch(struct act_virt *v, void (*fn)(void *self, const char *name, 
 	drop_connection(v);
 	v->fn_self = self;
 	v->fn = fn;
+	v->told = false;
 	(void)connect_locked(v, &ignored); /* from here on no event is missed; else the thread tries again */
 	(void)pthread_mutex_unlock(&v->lock);
 	r = pthread_create(&v->thread, NULL, watch_thread, v);

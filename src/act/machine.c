@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The machine as an act_ops: hands each call to the file that does it, and what changes PCI functions to velad-helper where
- * there is one. Looking is always done here, and libvirt's half too. */
+ * there is one, and what is libvirt's to velad-libvirt. Looking at functions is always done here. */
 #include "act/act.h"
 
 #include <errno.h>
@@ -8,21 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "act/hyper.h"
+#include "act/image.h"
 #include "act/kmod.h"
-#include "act/libvirt.h"
 #include "act/log.h"
 #include "act/partition.h"
 #include "act/pci.h"
 #include "act/remote.h"
-#include "act/storage.h"
+#include "base/arena.h"
 #include "base/error.h"
 
 struct act_machine {
 	struct act_pci   pci;
 	struct act_remote *remote; /* owned; NULL: this process does it */
-	struct act_virt *virt; /* owned */
+	struct act_hyper *hyper; /* owned */
 	struct act_words *words; /* owned */
-	struct act_storage storage;
+	struct act_images images; /* borrowed */
 };
 
 static int vfio_loaded(void *self, bool *ret, struct error *err)
@@ -181,39 +182,80 @@ static int vf(void *self, struct plan_vf_settings *ret, struct bdf fn, const str
 	return 0;
 }
 
+/* For what answers with a value or none. */
+static int ask_hyper(void *self, struct hyper_answer *ret, const struct hyper_call *c, struct error *err)
+{
+	struct arena arena = { 0 };
+	int r = act_hyper_call(((struct act_machine *)self)->hyper, ret, c, &arena, err);
+
+	arena_done(&arena);
+	return r;
+}
+
+static int tell_hyper(void *self, const struct hyper_call *c, struct error *err)
+{
+	struct hyper_answer ignored;
+
+	return ask_hyper(self, &ignored, c, err);
+}
+
 static int file(void *self, struct act_file *ret, const char *name, struct error *err)
 {
-	return act_storage_file(&((struct act_machine *)self)->storage, ret, name, err);
+	struct hyper_answer a;
+	int r = ask_hyper(self, &a, &(struct hyper_call){ .verb = HYPER_FILE, .name = name }, err);
+
+	if (r == 0)
+		*ret = a.file;
+	return r;
 }
 
 static int file_drop(void *self, const char *name, struct error *err)
 {
-	return act_storage_drop(&((struct act_machine *)self)->storage, name, err);
+	return tell_hyper(self, &(struct hyper_call){ .verb = HYPER_DROP, .name = name }, err);
 }
 
 static int disk_make(void *self, const struct act_disk *disk, struct error *err)
 {
-	return act_storage_disk(&((struct act_machine *)self)->storage, disk, err);
+	return tell_hyper(self, &(struct hyper_call){ .verb = HYPER_DISK, .name = disk->name, .disk = *disk }, err);
 }
 
 static int seed_make(void *self, const char *name, const struct act_seed *seed, struct error *err)
 {
-	return act_storage_seed(&((struct act_machine *)self)->storage, name, seed, err);
+	return tell_hyper(self, &(struct hyper_call){ .verb = HYPER_SEED, .name = name, .seed = *seed }, err);
 }
 
+/* Copying takes hours at worst, and needs nothing of libvirt, which is told of it: a libvirt that hangs ends no copy. */
 static int image_make(void *self, struct act_image *ret, const char *name, const struct act_image_source *from, struct error *err)
 {
-	return act_storage_image(&((struct act_machine *)self)->storage, ret, name, from, err);
+	const struct hyper_call pool = { .verb = HYPER_POOL };
+	const struct act_machine *m = self;
+	int r = tell_hyper(self, &pool, err);
+
+	if (r == 0)
+		r = act_image_copy(ret, m->images.dir, name, m->images.source, from->file, from->format, from->sha256, err);
+	return r < 0 ? r : tell_hyper(self, &pool, err);
 }
 
 static int domain(void *self, enum act_domain *ret, const char *name, struct error *err)
 {
-	return act_virt_domain(((struct act_machine *)self)->virt, ret, name, err);
+	struct hyper_answer a;
+	int r = ask_hyper(self, &a, &(struct hyper_call){ .verb = HYPER_DOMAIN, .name = name }, err);
+
+	if (r == 0)
+		*ret = a.domain;
+	return r;
 }
 
 static int domains(void *self, struct act_guest **ret, size_t *n, struct arena *arena, struct error *err)
 {
-	return act_virt_domains(((struct act_machine *)self)->virt, ret, n, arena, err);
+	struct hyper_answer a;
+	int r = act_hyper_call(((struct act_machine *)self)->hyper, &a, &(struct hyper_call){ .verb = HYPER_DOMAINS }, arena, err);
+
+	if (r == 0) {
+		*ret = a.guest;
+		*n = a.nguests;
+	}
+	return r;
 }
 
 static struct wire_call log_call(const char *name, unsigned file)
@@ -229,16 +271,16 @@ int act_machine_log(struct act_machine *m, const char *name, unsigned file, stru
 {
 	struct wire_call c = log_call(name, file);
 
-	return m->remote ? act_remote_fd(m->remote, &c, err) : act_log_open(m->storage.at.logs, name, file, err);
+	return m->remote ? act_remote_fd(m->remote, &c, err) : act_log_open(m->images.logs, name, file, err);
 }
 
 static int drop_log(struct act_machine *m, const char *name, struct error *err)
 {
 	struct wire_call c = log_call(name, WIRE_LOG_DROP);
 
-	if (!m->storage.at.logs)
+	if (!m->images.logs)
 		return 0;
-	return m->remote ? act_remote_call(m->remote, NULL, &c, err) : act_log_drop(m->storage.at.logs, name, err);
+	return m->remote ? act_remote_call(m->remote, NULL, &c, err) : act_log_drop(m->images.logs, name, err);
 }
 
 /* One that is new is not to have what the console of an earlier one of its name said. */
@@ -246,26 +288,28 @@ static int domain_start(void *self, const char *name, const char *xml, struct er
 {
 	struct act_machine *m = self;
 	enum act_domain now = ACT_DOMAIN_RUNNING;
-	int r = act_virt_domain(m->virt, &now, name, err);
+	int r = domain(self, &now, name, err);
 
 	if (r == 0 && now == ACT_DOMAIN_ABSENT)
 		r = drop_log(m, name, err);
-	return r < 0 ? r : act_virt_start(m->virt, name, xml, err);
+	return r < 0 ? r : tell_hyper(self, &(struct hyper_call){ .verb = HYPER_START, .name = name, .xml = xml }, err);
 }
 
 static int domain_order(void *self, const char *name, enum act_order order, struct error *err)
 {
-	return act_virt_order(((struct act_machine *)self)->virt, name, order, err);
+	return tell_hyper(self, &(struct hyper_call){ .verb = HYPER_ORDER, .name = name, .order = order }, err);
 }
 
 static int domain_stop(void *self, const char *name, struct error *err)
 {
-	return act_virt_stop(((struct act_machine *)self)->virt, name, err);
+	return tell_hyper(self, &(struct hyper_call){ .verb = HYPER_STOP, .name = name }, err);
 }
 
 static int console(void *self, const char *name, bool force, int fd, const char *hello, struct error *err)
 {
-	return act_virt_console(((struct act_machine *)self)->virt, name, force, fd, hello, err);
+	const struct hyper_call c = { .verb = HYPER_CONSOLE, .name = name, .force = force, .fd = fd, .hello = hello };
+
+	return tell_hyper(self, &c, err);
 }
 
 static const struct act_ops machine_ops = {
@@ -296,7 +340,7 @@ static const struct act_ops machine_ops = {
 	.console = console,
 };
 
-int act_machine_new(struct act_machine **ret, struct host_root *root, const char *libvirt_uri, const char *helper,
+int act_machine_new(struct act_machine **ret, struct host_root *root, const struct act_hypervisor *hyper, const char *helper,
 		    const char *fmpm, struct error *err)
 {
 	auto_(act_machine_free) struct act_machine *m = calloc(1, sizeof(*m));
@@ -310,13 +354,12 @@ int act_machine_new(struct act_machine **ret, struct host_root *root, const char
 	m->pci = (struct act_pci){ .root = root, .deadline_ms = ACT_PCI_DEADLINE_MS, .words = m->words, .fmpm = fmpm };
 	r = helper ? act_remote_new(&m->remote, helper, err) : 0;
 	if (r == 0)
-		r = act_virt_new(&m->virt, libvirt_uri, err);
+		r = act_hyper_new(&m->hyper, hyper, err);
 	if (r < 0)
 		return r;
 	if (m->remote)
 		host_root_set_opener(root, act_remote_open, m->remote);
-	m->storage.virt = m->virt;
-	(void)pthread_mutex_init(&m->storage.lock, NULL); /* cannot fail on Linux */
+	m->images = hyper->images;
 	*ret = steal(m);
 	return 0;
 }
@@ -327,16 +370,11 @@ struct act_machine *act_machine_free(struct act_machine *m)
 		if (m->remote)
 			host_root_set_opener(m->pci.root, NULL, NULL);
 		(void)act_remote_free(m->remote);
-		(void)act_virt_free(m->virt);
+		(void)act_hyper_free(m->hyper);
 		(void)act_words_free(m->words);
 	}
 	free(m);
 	return NULL;
-}
-
-void act_machine_images(struct act_machine *m, const struct act_images *at)
-{
-	m->storage.at = *at;
 }
 
 struct act act_machine_act(struct act_machine *m)
@@ -346,16 +384,16 @@ struct act act_machine_act(struct act_machine *m)
 
 int act_domain_type(struct act_machine *m, char ret[16], unsigned *qemu, struct error *err)
 {
-	return act_virt_type(m->virt, ret, qemu, err);
+	return act_hyper_type(m->hyper, ret, qemu, err);
 }
 
 int act_domain_watch(struct act_machine *m, void (*fn)(void *self, const char *name, enum act_domain state),
 		     void *self, struct error *err)
 {
-	return act_virt_watch(m->virt, fn, self, err);
+	return act_hyper_watch(m->hyper, fn, self, err);
 }
 
 void act_domain_unwatch(struct act_machine *m)
 {
-	act_virt_unwatch(m->virt);
+	act_hyper_unwatch(m->hyper);
 }

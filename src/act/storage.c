@@ -16,7 +16,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "act/image.h"
 #include "act/libvirt.h"
 #include "act/seed.h"
 #include "base/error.h"
@@ -369,17 +368,8 @@ int act_storage_seed(struct act_storage *s, const char *name, const struct act_s
 	return unlock(s, r);
 }
 
-/* Copying takes long, and nothing but its name needs the pool. */
-int act_storage_image(struct act_storage *s, struct act_image *ret, const char *name, const struct act_image_source *from, struct error *err)
+int act_storage_pool(struct act_storage *s, struct error *err)
 {
-	int r;
-
-	(void)pthread_mutex_lock(&s->lock);
-	r = unlock(s, tell_libvirt(s, err));
-	if (r == 0)
-		r = act_image_copy(ret, s->at.dir, name, s->at.source, from->file, from->format, from->sha256, err);
-	if (r < 0)
-		return r;
 	(void)pthread_mutex_lock(&s->lock);
 	return unlock(s, tell_libvirt(s, err));
 }

@@ -19,4 +19,4 @@ int act_storage_file(struct act_storage *s, struct act_file *ret, const char *na
 int act_storage_drop(struct act_storage *s, const char *name, struct error *err);
 int act_storage_disk(struct act_storage *s, const struct act_disk *disk, struct error *err);
 int act_storage_seed(struct act_storage *s, const char *name, const struct act_seed *seed, struct error *err);
-int act_storage_image(struct act_storage *s, struct act_image *ret, const char *name, const struct act_image_source *from, struct error *err);
+int act_storage_pool(struct act_storage *s, struct error *err); /* made if it is not there, and as new as the directory */

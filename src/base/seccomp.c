@@ -16,11 +16,16 @@
 #include "base/error.h"
 #include "base/strtab.h"
 
+static const char *const names[SECCOMP_HOW_MAX_] = { "log", "kill", "off" };
+
 int seccomp_how_parse(const char *text)
 {
-	static const char *const names[SECCOMP_HOW_MAX_] = { "log", "kill", "off" };
-
 	return strtab_find(names, SECCOMP_HOW_MAX_, text);
+}
+
+const char *seccomp_how_text(enum seccomp_how how)
+{
+	return strtab_text(names, SECCOMP_HOW_MAX_, (int)how);
 }
 
 #if defined(__x86_64__)

@@ -13,7 +13,8 @@ struct error;
 
 enum seccomp_how { SECCOMP_LOG, SECCOMP_KILL, SECCOMP_OFF, SECCOMP_HOW_MAX_ };
 
-int seccomp_how_parse(const char *text); /* "log" "kill" "off"; -1 */
+int         seccomp_how_parse(const char *text); /* "log" "kill" "off"; -1 */
+const char *seccomp_how_text(enum seccomp_how how);
 
 /* Of all threads; or of this one and those that it starts, after the former, which then must allow seccomp(2) itself. Lists
  * add up to what all of them allow. A build with sanitizers, which need more calls, does nothing. */

@@ -147,7 +147,7 @@ int inst_taken(struct inst_manager *m, struct plan_taken **ret, size_t *n, struc
 	       struct error *err);
 /* CPUs and memory that they hold, likewise. */
 int inst_rooms(struct inst_manager *m, struct plan_room **ret, size_t *n, struct arena *arena, struct error *err);
-/* A libvirt domain of ours changed by itself (guest powered off, destroyed behind our back). */
+/* A libvirt domain of ours changed by itself (guest powered off, destroyed behind our back). name NULL: any of them may have. */
 void inst_domain_changed(struct inst_manager *m, const char *name, enum act_domain state);
 /* Ports whose ACS control instances hold, with what it was before, for the planner; in the arena. */
 int inst_acs_held(struct inst_manager *m, struct plan_acs_held **ret, size_t *n, struct arena *arena, struct error *err);

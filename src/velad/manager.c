@@ -66,24 +66,19 @@ static void operation_ended(void *self)
 
 /* ---- libvirt -------------------------------------------------------------------------------------- */
 
+/* On the watch's thread. */
 static void domain_changed(void *self, const char *name, enum act_domain state)
 {
-	inst_domain_changed(self, name, state);
+	struct manager *m = self;
+
+	inst_domain_changed(m->instances, name, state);
+	if (!name)
+		operation_ended(m); /* who waits for libvirt looks again */
 }
 
 int manager_libvirt(struct manager *m, struct error *err)
 {
-	int r = 0;
-
-	/* first, and whether or not libvirt is there: the watch finds it as soon as it comes */
-	if (!m->watching) {
-		r = act_domain_watch(m->machine, domain_changed, m->instances, err);
-		m->watching = r == 0;
-	}
-	/* blocks on libvirt once; after that its answer is known */
-	if (r == 0 && !m->domain_type[0])
-		r = act_domain_type(m->machine, m->domain_type, &m->qemu, err);
-	return r;
+	return m->domain_type[0] ? 0 : act_domain_type(m->machine, m->domain_type, &m->qemu, err);
 }
 
 /* ---- construction ----------------------------------------------------------------------------------- */
@@ -158,9 +153,16 @@ static int open_store(struct manager *m, const struct manager_options *opt, stru
 static int open_machine(struct manager *m, const struct manager_options *opt, struct error *err)
 {
 	const char *helper = opt->helper ? opt->helper : opt->no_helper || geteuid() == 0 ? NULL : m->conf.helper;
+	const struct inst_deadlines at_most = deadlines(&m->conf);
+	const struct act_hypervisor hyper = {
+		.program = opt->libvirt_program, .uri = opt->libvirt ? opt->libvirt : m->conf.libvirt_uri,
+		.seccomp = helper ? seccomp_how_text(opt->seccomp) : NULL,
+		.images = { m->conf.images_pool, m->conf.images_dir, m->conf.images_source, m->conf.console_dir },
+		.look_ms = at_most.domain_ms, .start_ms = at_most.start_ms, .stop_ms = at_most.stop_ms,
+	};
 
 	m->has_helper = helper;
-	return act_machine_new(&m->machine, m->root, opt->libvirt ? opt->libvirt : m->conf.libvirt_uri, helper, m->kinds.fmpm, err);
+	return act_machine_new(&m->machine, m->root, &hyper, helper, m->kinds.fmpm, err);
 }
 
 static int open_current(struct manager *m, const struct manager_options *opt, struct error *err)
@@ -210,7 +212,6 @@ static int open_loop(struct manager *m, struct error *err)
 int manager_new(struct manager **ret, const struct manager_options *opt, struct error *err)
 {
 	auto_(manager_free) struct manager *m = calloc(1, sizeof(*m));
-	struct error later = ERROR_INIT;
 	int r;
 
 	if (!m)
@@ -228,8 +229,6 @@ int manager_new(struct manager **ret, const struct manager_options *opt, struct 
 	if (r == 0)
 		r = open_machine(m, opt, err);
 	if (r == 0)
-		act_machine_images(m->machine, &(struct act_images){ m->conf.images_pool, m->conf.images_dir, m->conf.images_source, m->conf.console_dir });
-	if (r == 0)
 		r = open_store(m, opt, err);
 	if (r == 0)
 		r = open_current(m, opt, err);
@@ -237,11 +236,11 @@ int manager_new(struct manager **ret, const struct manager_options *opt, struct 
 		r = watch_changes(m, err);
 	if (r == 0)
 		r = serve(m, err);
+	if (r == 0) /* whether or not libvirt is there: the watch finds it as soon as it comes */
+		r = act_domain_watch(m->machine, domain_changed, m, err);
 	if (r < 0)
 		return r;
 	pool_begin(m);
-	if (manager_libvirt(m, &later) < 0) /* the host can be looked at without it; create tries again */
-		log_warning("%s", later.text);
 	*ret = steal(m);
 	return 0;
 }

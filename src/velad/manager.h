@@ -27,6 +27,7 @@ struct manager_options {
 	const char *socket;  /* NULL: conf's; used when listen_fd is -1 */
 	const char *store;   /* NULL: conf's state_dir/velad.db */
 	const char *libvirt; /* NULL: conf's */
+	const char *libvirt_program; /* NULL: velad-libvirt beside this program */
 	const char *uevents; /* a socket that uevents of the root come from; NULL: the kernel, for / */
 	const char *helper;  /* velad-helper's socket; NULL: conf's, or none for root */
 	bool        no_helper; /* velad does it itself */
@@ -58,7 +59,6 @@ struct manager {
 	int                  listen_fd; /* owned until there is a server; -1 */
 	struct api_server   *server;    /* owned */
 	bool                 has_helper; /* velad-helper changes the machine */
-	bool                 watching;  /* libvirt tells us about domains */
 	uint32_t             vf_may_refuse;   /* bits of plan/vf.h */
 	unsigned             qemu;            /* its version, as libvirt counts; 0 not QEMU, or not asked yet */
 	char                 domain_type[16]; /* what libvirt can start; "" not asked yet */
@@ -68,5 +68,5 @@ int manager_new(struct manager **ret, const struct manager_options *opt, struct 
 struct manager *manager_free(struct manager *m); /* NULL is fine; returns NULL */
 AUTO_DEFINE(struct manager *, manager_free);
 
-/* m->domain_type, asking libvirt once; also begins to listen to its events. -EREMOTEIO. */
+/* m->domain_type and m->qemu; does not wait. -EAGAIN: libvirt has not answered yet, and when it does who waits is woken; -EREMOTEIO. */
 int manager_libvirt(struct manager *m, struct error *err);

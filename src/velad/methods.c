@@ -186,10 +186,12 @@ static int get_checks(void *self, const struct api_request *req, struct api_resp
 	auto_(check_report_free) struct check_report *report = NULL;
 	struct manager *m = self;
 	struct check_input in = { 0 };
+	struct error ignored = ERROR_INIT;
 	int r = current_catch_up(m->now, CURRENT_ALL, err);
 
 	(void)req;
 	in.topo = current_topo(m->now);
+	(void)manager_libvirt(m, &ignored); /* then QEMU's version is unknown */
 	in.qemu = m->qemu;
 	if (r == 0)
 		r = check_host(&report, &in, err);
@@ -205,6 +207,8 @@ static int get_changes(void *self, const struct api_request *req, struct api_res
 		return error_set(err, -EINVAL, "\"%s\" is no generation; generations are numbers", req->param);
 	return current_changes(m->now, &res->body, since, err);
 }
+
+#define LIBVIRT_SECONDS 10
 
 /* ---- instances -------------------------------------------------------------------------------------- */
 
@@ -260,6 +264,17 @@ static int plan_instance(struct manager *m, struct plan **ret, const struct plan
 	return r;
 }
 
+/* A velad that has just been started waits for libvirt's first answer; that is, the request does. */
+static int ask_libvirt(struct manager *m, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	int r = manager_libvirt(m, err);
+
+	if (r != -EAGAIN)
+		return r;
+	res->wait = LIBVIRT_SECONDS;
+	return req->late ? (err->code = -EREMOTEIO) : API_WAIT;
+}
+
 static int create(struct manager *m, const struct plan_request *request, struct lease *lease, size_t bundle,
 		  const struct api_request *req, struct api_response *res, struct error *err)
 {
@@ -275,8 +290,8 @@ static int create(struct manager *m, const struct plan_request *request, struct 
 	if (r == 0)
 		r = methods_match(m, req, err); /* planning has read the machine once more */
 	if (r == 0)
-		r = manager_libvirt(m, err);
-	if (r < 0)
+		r = ask_libvirt(m, req, res, err);
+	if (r != 0)
 		return r;
 	r = sd_id128_randomize(&id);
 	if (r < 0)

@@ -20,10 +20,10 @@ static const int loop_calls[] = {
 	SYS_clock_gettime, SYS_exit_group, /* the former where the vDSO has no clock */
 };
 
-/* Besides: threads, libvirt's client, the store's files, images and seeds, lists of devlink and lldpd, the end of the process. */
+/* Besides: threads, velad-libvirt's client, the store's files, images, lists of devlink and lldpd, the end of the process. */
 static const int more_calls[] = {
 	SYS_clone3, SYS_clone, /* the latter under RestrictNamespaces=, which forbids the former (systemd.exec(5)) */
-	SYS_set_robust_list, SYS_rseq, SYS_rt_sigprocmask, SYS_exit, SYS_setsockopt, SYS_mprotect,
+	SYS_set_robust_list, SYS_rseq, SYS_rt_sigprocmask, SYS_exit, SYS_setsockopt, SYS_socketpair, SYS_mprotect,
 	SYS_getpid, SYS_openat, SYS_lseek, SYS_unlink, SYS_ftruncate, SYS_access, SYS_geteuid,
 	SYS_mkdir, SYS_chmod, SYS_fchmod, SYS_fsync, SYS_renameat, SYS_unlinkat,
 	SYS_getuid, SYS_getgid, SYS_getegid, /* sd_notify() of systemd 257 */

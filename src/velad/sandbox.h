@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 /* velad/sandbox — which system calls are left once everything is open: a short list for the thread that clients talk to,
- * a longer one for those that run steps, speak with libvirt and read the machine. */
+ * a longer one for those that run steps and read the machine. */
 
 #include "base/seccomp.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Image files: headers that are damaged or ask for other files, whatever bytes there are; and storage on libvirt's test driver. */
+#include "program.h"
 #include "support.h"
 
 #include <endian.h>
@@ -116,6 +117,17 @@ struct place {
 	struct act          act;
 };
 
+/* Another libvirt, with this pool in it. */
+static void place_pool(struct place *p, const char *pool)
+{
+	const struct act_hypervisor hyper = { .program = program("velad-libvirt"), .uri = "test:///default", .images = { pool, p->images, p->source } };
+	struct error err = ERROR_INIT;
+
+	if (act_machine_new(&p->m, p->root, &hyper, NULL, "", &err) < 0)
+		fail_msg("%s", err.text);
+	p->act = act_machine_act(p->m);
+}
+
 static void place_new(struct place *p)
 {
 	struct error err = ERROR_INIT;
@@ -126,10 +138,7 @@ static void place_new(struct place *p)
 	(void)snprintf(p->source, sizeof(p->source), "%s/source", p->dir);
 	assert_int_equal(mkdir(p->source, 0700), 0);
 	assert_int_equal(host_root_open(&p->root, p->dir, &err), 0);
-	if (act_machine_new(&p->m, p->root, "test:///default", NULL, "", &err) < 0)
-		fail_msg("%s", err.text);
-	act_machine_images(p->m, &(struct act_images){ "velad-test", p->images, p->source });
-	p->act = act_machine_act(p->m);
+	place_pool(p, "velad-test");
 }
 
 static void place_done(struct place *p)
@@ -173,9 +182,10 @@ static void disks(void **state)
 	assert_int_equal(p.act.ops->file_drop(p.act.self, "a.disk", &err), 0);
 	assert_false(there(&p, "a.disk"));
 	assert_int_equal(p.act.ops->disk_make(p.act.self, &two, &err), 0);
-	act_machine_images(p.m, &(struct act_images){ "velad-test", "/elsewhere", p.source });
+	p.m = act_machine_free(p.m);
+	place_pool(&p, "default-pool"); /* the test driver's own */
 	assert_int_equal(p.act.ops->disk_make(p.act.self, &one, &err), -EREMOTEIO);
-	assert_non_null(strstr(err.text, "and not the directory /elsewhere"));
+	assert_non_null(strstr(err.text, "storage pool default-pool is of /default-pool, and not the directory"));
 	place_done(&p);
 }
 

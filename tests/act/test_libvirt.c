@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Domains on libvirt's test driver, through act_ops. test:///default is one hypervisor for the whole
+/* Domains on libvirt's test driver, as velad-libvirt makes them. test:///default is one hypervisor for the whole
  * process, and comes with a domain "test" that velad did not make. */
 #include "act/fixture.h"
 
@@ -7,6 +7,7 @@
 #include <libvirt/virterror.h>
 #include <time.h>
 
+#include "act/libvirt.h"
 #include "base/arena.h"
 #include "plan/plan.h"
 
@@ -16,33 +17,21 @@
 	"<domain type='test'><name>" name "</name>" mark "<memory unit='MiB'>8</memory><vcpu>1</vcpu>"          \
 	"<os><type arch='x86_64'>hvm</type></os>" more "</domain>"
 
-struct machine {
-	struct fx           fx;
-	struct act_machine *m;
-	struct act          act;
-};
-
-static void machine_init(struct machine *t, const char *uri)
+static struct act_virt *new_virt(const char *uri)
 {
+	struct act_virt *v = NULL;
 	struct error err = ERROR_INIT;
 
-	fx_init(&t->fx);
-	assert_int_equal(act_machine_new(&t->m, t->fx.root, uri, NULL, "", &err), 0);
-	t->act = act_machine_act(t->m);
+	assert_int_equal(act_virt_new(&v, uri, &err), 0);
+	return v;
 }
 
-static void machine_done(struct machine *t)
-{
-	act_machine_free(t->m);
-	fx_done(&t->fx);
-}
-
-static void assert_state(struct machine *t, const char *name, enum act_domain expected)
+static void assert_state(struct act_virt *t, const char *name, enum act_domain expected)
 {
 	struct error err = ERROR_INIT;
 	enum act_domain now;
 
-	if (t->act.ops->domain(t->act.self, &now, name, &err) < 0)
+	if (act_virt_domain(t, &now, name, &err) < 0)
 		fail_msg("%s", err.text);
 	assert_int_equal(now, expected);
 }
@@ -58,19 +47,19 @@ static void assert_fails(int r, int code, const struct error *err, const char *t
 static void test_life(void **state)
 {
 	struct error err = ERROR_INIT;
-	struct machine t;
+	struct act_virt *t;
 
 	(void)state;
-	machine_init(&t, URI);
-	assert_state(&t, "a", ACT_DOMAIN_ABSENT);
-	assert_int_equal(t.act.ops->domain_stop(t.act.self, "a", &err), 0); /* absent is fine */
-	assert_int_equal(t.act.ops->domain_start(t.act.self, "a", XML("a", MARK, ""), &err), 0);
-	assert_state(&t, "a", ACT_DOMAIN_RUNNING);
-	assert_int_equal(t.act.ops->domain_start(t.act.self, "a", XML("a", MARK, ""), &err), 0); /* it is so already */
-	assert_state(&t, "a", ACT_DOMAIN_RUNNING);
-	assert_int_equal(t.act.ops->domain_stop(t.act.self, "a", &err), 0);
-	assert_state(&t, "a", ACT_DOMAIN_ABSENT);
-	machine_done(&t);
+	t = new_virt(URI);
+	assert_state(t, "a", ACT_DOMAIN_ABSENT);
+	assert_int_equal(act_virt_stop(t, "a", &err), 0); /* absent is fine */
+	assert_int_equal(act_virt_start(t, "a", XML("a", MARK, ""), &err), 0);
+	assert_state(t, "a", ACT_DOMAIN_RUNNING);
+	assert_int_equal(act_virt_start(t, "a", XML("a", MARK, ""), &err), 0); /* it is so already */
+	assert_state(t, "a", ACT_DOMAIN_RUNNING);
+	assert_int_equal(act_virt_stop(t, "a", &err), 0);
+	assert_state(t, "a", ACT_DOMAIN_ABSENT);
+	act_virt_free(t);
 }
 
 /* A crash between define and create leaves a domain of ours that does not run. */
@@ -79,20 +68,20 @@ static void test_left_over(void **state)
 	struct error err = ERROR_INIT;
 	virConnectPtr conn = virConnectOpen(URI);
 	virDomainPtr dom;
-	struct machine t;
+	struct act_virt *t;
 
 	(void)state;
-	machine_init(&t, URI);
+	t = new_virt(URI);
 	dom = virDomainDefineXML(conn, XML("left", MARK, ""));
 	assert_non_null(dom);
-	assert_state(&t, "left", ACT_DOMAIN_SHUTOFF);
-	assert_int_equal(t.act.ops->domain_start(t.act.self, "left", XML("left", MARK, ""), &err), 0);
-	assert_state(&t, "left", ACT_DOMAIN_RUNNING);
-	assert_int_equal(t.act.ops->domain_stop(t.act.self, "left", &err), 0);
-	assert_state(&t, "left", ACT_DOMAIN_ABSENT);
+	assert_state(t, "left", ACT_DOMAIN_SHUTOFF);
+	assert_int_equal(act_virt_start(t, "left", XML("left", MARK, ""), &err), 0);
+	assert_state(t, "left", ACT_DOMAIN_RUNNING);
+	assert_int_equal(act_virt_stop(t, "left", &err), 0);
+	assert_state(t, "left", ACT_DOMAIN_ABSENT);
 	(void)virDomainFree(dom);
 	(void)virConnectClose(conn);
-	machine_done(&t);
+	act_virt_free(t);
 }
 
 static void test_foreign(void **state)
@@ -100,44 +89,44 @@ static void test_foreign(void **state)
 	struct error err = ERROR_INIT;
 	virConnectPtr conn = virConnectOpen(URI);
 	virDomainPtr dom;
-	struct machine t;
+	struct act_virt *t;
 
 	(void)state;
-	machine_init(&t, URI);
-	assert_state(&t, "test", ACT_DOMAIN_ABSENT); /* none of ours */
-	assert_fails(t.act.ops->domain_start(t.act.self, "test", XML("test", MARK, ""), &err), -EEXIST, &err,
+	t = new_virt(URI);
+	assert_state(t, "test", ACT_DOMAIN_ABSENT); /* none of ours */
+	assert_fails(act_virt_start(t, "test", XML("test", MARK, ""), &err), -EEXIST, &err,
 		     "already has a domain test which velad did not make");
-	assert_int_equal(t.act.ops->domain_stop(t.act.self, "test", &err), 0);
+	assert_int_equal(act_virt_stop(t, "test", &err), 0);
 	dom = virDomainLookupByName(conn, "test");
 	assert_non_null(dom);
 	assert_int_equal(virDomainIsActive(dom), 1);
 	(void)virDomainFree(dom);
 	(void)virConnectClose(conn);
-	machine_done(&t);
+	act_virt_free(t);
 }
 
 static void test_bad_xml(void **state)
 {
 	struct error err = ERROR_INIT;
 	virConnectPtr conn = virConnectOpen(URI);
-	struct machine t;
+	struct act_virt *t;
 
 	(void)state;
-	machine_init(&t, URI);
-	assert_fails(t.act.ops->domain_start(t.act.self, "b", "<domain type='test'><name>b</name>", &err), -EREMOTEIO,
+	t = new_virt(URI);
+	assert_fails(act_virt_start(t, "b", "<domain type='test'><name>b</name>", &err), -EREMOTEIO,
 		     &err, "cannot define domain b: ");
 	err = ERROR_INIT;
-	assert_fails(t.act.ops->domain_start(t.act.self, "b", XML("b", MARK, "<devices><nothing/></devices>"), &err),
+	assert_fails(act_virt_start(t, "b", XML("b", MARK, "<devices><nothing/></devices>"), &err),
 		     -EREMOTEIO, &err, "cannot define domain b: ");
 	err = ERROR_INIT;
-	assert_fails(t.act.ops->domain_start(t.act.self, "b", XML("b", "", ""), &err), -EINVAL, &err, "velad's mark");
+	assert_fails(act_virt_start(t, "b", XML("b", "", ""), &err), -EINVAL, &err, "velad's mark");
 	err = ERROR_INIT;
-	assert_fails(t.act.ops->domain_start(t.act.self, "b", XML("c", MARK, ""), &err), -EINVAL, &err, "another name");
+	assert_fails(act_virt_start(t, "b", XML("c", MARK, ""), &err), -EINVAL, &err, "another name");
 	/* nothing is left behind */
 	assert_null(virDomainLookupByName(conn, "b"));
 	assert_null(virDomainLookupByName(conn, "c"));
 	(void)virConnectClose(conn);
-	machine_done(&t);
+	act_virt_free(t);
 }
 
 static void test_unreachable(void **state)
@@ -147,19 +136,19 @@ static void test_unreachable(void **state)
 	enum act_domain now;
 	unsigned qemu = 1;
 	char type[16];
-	struct machine t;
+	struct act_virt *t;
 
 	(void)state;
-	machine_init(&t, uri);
-	assert_fails(t.act.ops->domain(t.act.self, &now, "a", &err), -EREMOTEIO, &err, uri);
+	t = new_virt(uri);
+	assert_fails(act_virt_domain(t, &now, "a", &err), -EREMOTEIO, &err, uri);
 	assert_non_null(strstr(err.text, "systemctl start libvirtd"));
 	err = ERROR_INIT;
-	assert_fails(act_domain_type(t.m, type, &qemu, &err), -EREMOTEIO, &err, uri);
+	assert_fails(act_virt_type(t, type, &qemu, &err), -EREMOTEIO, &err, uri);
 	err = ERROR_INIT;
-	assert_fails(t.act.ops->domain_start(t.act.self, "a", XML("a", MARK, ""), &err), -EREMOTEIO, &err, uri);
+	assert_fails(act_virt_start(t, "a", XML("a", MARK, ""), &err), -EREMOTEIO, &err, uri);
 	err = ERROR_INIT;
-	assert_fails(t.act.ops->domain_stop(t.act.self, "a", &err), -EREMOTEIO, &err, uri);
-	machine_done(&t);
+	assert_fails(act_virt_stop(t, "a", &err), -EREMOTEIO, &err, uri);
+	act_virt_free(t);
 }
 
 static void test_type(void **state)
@@ -167,51 +156,26 @@ static void test_type(void **state)
 	struct error err = ERROR_INIT;
 	unsigned qemu = 1;
 	char type[16];
-	struct machine t;
+	struct act_virt *t;
 
 	(void)state;
-	machine_init(&t, URI);
-	assert_int_equal(act_domain_type(t.m, type, &qemu, &err), 0);
+	t = new_virt(URI);
+	assert_int_equal(act_virt_type(t, type, &qemu, &err), 0);
 	assert_string_equal(type, "test");
 	assert_int_equal(qemu, 0); /* it is none */
-	machine_done(&t);
-}
-
-/* The other calls of the table reach the files of the root. */
-static void test_table(void **state)
-{
-	struct act_driver want = { .driver = "nvidia" }, now;
-	struct error err = ERROR_INIT;
-	struct bdf gpu = BDF_NONE, pf = BDF_NONE;
-	bool loaded = false;
-	uint16_t n = 9;
-	struct machine t;
-
-	(void)state;
-	machine_init(&t, URI);
-	assert_true(bdf_parse(&gpu, FX_GPU) && bdf_parse(&pf, FX_PF));
-	assert_int_equal(t.act.ops->driver(t.act.self, &now, gpu, &err), 0);
-	assert_string_equal(now.driver, "nvidia");
-	assert_int_equal(t.act.ops->driver_set(t.act.self, gpu, &want, &err), 0);
-	assert_int_equal(t.act.ops->vf_count(t.act.self, &n, pf, &err), 0);
-	assert_int_equal(n, 0);
-	assert_int_equal(t.act.ops->vf_count_set(t.act.self, pf, 0, &err), 0);
-	assert_int_equal(t.act.ops->vfio_loaded(t.act.self, &loaded, &err), 0);
-	assert_true(loaded);
-	assert_int_equal(t.act.ops->vfio_load(t.act.self, &err), 0);
-	machine_done(&t);
+	act_virt_free(t);
 }
 
 /* ---- threads ---------------------------------------------------------------------------------------- */
 
 static void *start_and_stop(void *self)
 {
-	struct machine *t = self;
+	struct act_virt *t = self;
 	struct error err = ERROR_INIT;
 	enum act_domain now;
 
 	for (int i = 0; i < 50; i++)
-		if (t->act.ops->domain(t->act.self, &now, "test", &err) < 0 || now != ACT_DOMAIN_ABSENT)
+		if (act_virt_domain(t, &now, "test", &err) < 0 || now != ACT_DOMAIN_ABSENT)
 			return (void *)"a call failed";
 	return NULL;
 }
@@ -219,19 +183,19 @@ static void *start_and_stop(void *self)
 static void test_threads(void **state)
 {
 	pthread_t thread[4];
-	struct machine t;
+	struct act_virt *t;
 
 	(void)state;
-	machine_init(&t, URI);
+	t = new_virt(URI);
 	for (int i = 0; i < 4; i++)
-		assert_int_equal(pthread_create(&thread[i], NULL, start_and_stop, &t), 0);
+		assert_int_equal(pthread_create(&thread[i], NULL, start_and_stop, t), 0);
 	for (int i = 0; i < 4; i++) {
 		void *said;
 
 		assert_int_equal(pthread_join(thread[i], &said), 0);
 		assert_null(said);
 	}
-	machine_done(&t);
+	act_virt_free(t);
 }
 
 struct seen {
@@ -278,14 +242,14 @@ static void test_watch(void **state)
 	struct error err = ERROR_INIT;
 	virConnectPtr other;
 	virDomainPtr dom;
-	struct machine t;
+	struct act_virt *t;
 
 	(void)state;
-	machine_init(&t, URI);
-	assert_state(&t, "w", ACT_DOMAIN_ABSENT); /* connected already: the watch starts over */
-	assert_int_equal(act_domain_watch(t.m, on_change, &seen, &err), 0);
+	t = new_virt(URI);
+	assert_state(t, "w", ACT_DOMAIN_ABSENT); /* connected already: the watch starts over */
+	assert_int_equal(act_virt_watch(t, on_change, &seen, &err), 0);
 	assert_int_equal(seen.connected, 1); /* whoever listed domains before has to do it again */
-	assert_int_equal(t.act.ops->domain_start(t.act.self, "w", XML("w", MARK, ""), &err), 0);
+	assert_int_equal(act_virt_start(t, "w", XML("w", MARK, ""), &err), 0);
 	await(&seen, &seen.changed);
 	await(&seen, &seen.running);
 	assert_int_equal(seen.shutoff, 0);
@@ -295,23 +259,23 @@ static void test_watch(void **state)
 	assert_non_null(dom);
 	assert_int_equal(virDomainDestroy(dom), 0);
 	await(&seen, &seen.shutoff);
-	assert_state(&t, "w", ACT_DOMAIN_SHUTOFF);
-	assert_int_equal(t.act.ops->domain_stop(t.act.self, "w", &err), 0);
+	assert_state(t, "w", ACT_DOMAIN_SHUTOFF);
+	assert_int_equal(act_virt_stop(t, "w", &err), 0);
 	await(&seen, &seen.absent);
 	(void)virDomainFree(dom);
 	(void)virConnectClose(other);
 
-	act_domain_unwatch(t.m);
-	act_domain_unwatch(t.m); /* twice is fine */
-	assert_int_equal(t.act.ops->domain_start(t.act.self, "w", XML("w", MARK, ""), &err), 0);
-	assert_int_equal(t.act.ops->domain_stop(t.act.self, "w", &err), 0);
+	act_virt_unwatch(t);
+	act_virt_unwatch(t); /* twice is fine */
+	assert_int_equal(act_virt_start(t, "w", XML("w", MARK, ""), &err), 0);
+	assert_int_equal(act_virt_stop(t, "w", &err), 0);
 	assert_int_equal(seen.running + seen.shutoff + seen.absent, 3);
-	assert_int_equal(act_domain_watch(t.m, on_change, &seen, &err), 0); /* and again */
+	assert_int_equal(act_virt_watch(t, on_change, &seen, &err), 0); /* and again */
 	seen.running = 0;
-	assert_int_equal(t.act.ops->domain_start(t.act.self, "w", XML("w", MARK, ""), &err), 0);
+	assert_int_equal(act_virt_start(t, "w", XML("w", MARK, ""), &err), 0);
 	await(&seen, &seen.running);
-	assert_int_equal(t.act.ops->domain_stop(t.act.self, "w", &err), 0);
-	machine_done(&t); /* ends the thread */
+	assert_int_equal(act_virt_stop(t, "w", &err), 0);
+	act_virt_free(t); /* ends the thread */
 }
 
 /* Nobody there yet: the watch waits, and ends when told. */
@@ -319,13 +283,14 @@ static void test_watch_without_libvirt(void **state)
 {
 	struct seen seen = { .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER };
 	struct error err = ERROR_INIT;
-	struct machine t;
+	struct act_virt *t;
 
 	(void)state;
-	machine_init(&t, "qemu+unix:///system?socket=/nonexistent/libvirt-sock");
-	assert_int_equal(act_domain_watch(t.m, on_change, &seen, &err), 0);
-	machine_done(&t);
-	assert_int_equal(seen.running + seen.shutoff + seen.absent + seen.connected, 0);
+	t = new_virt("qemu+unix:///system?socket=/nonexistent/libvirt-sock");
+	assert_int_equal(act_virt_watch(t, on_change, &seen, &err), 0);
+	act_virt_free(t);
+	assert_int_equal(seen.running + seen.shutoff + seen.absent, 0);
+	assert_int_equal(seen.connected, 1); /* said once, though it is tried again and again */
 }
 
 /* ---- all domains ---------------------------------------------------------------------------------------- */
@@ -350,19 +315,19 @@ static void test_domains(void **state)
 	struct act_guest *all;
 	struct arena arena = { 0 };
 	virDomainPtr dom;
-	struct machine t;
+	struct act_virt *t;
 	size_t n = 0;
 
 	(void)state;
-	machine_init(&t, URI);
+	t = new_virt(URI);
 	dom = virDomainDefineXML(conn, XML("other", "<uuid>5c1f8a2e-6b1d-4f0e-9d65-0e6f6a9f7c11</uuid>",
 		"<devices><hostdev mode='subsystem' type='pci' managed='no'>" SOURCE("0x19", "0x0") "</hostdev>"
 		"<hostdev mode='subsystem' type='usb'><source><address bus='1' device='2'/></source></hostdev>"
 		"<interface type='hostdev'><mac address='52:54:00:6d:90:02'/><source><address type='pci' domain='0x0000' bus='0x1a' slot='0x00'"
 		" function='0x1'/></source></interface></devices>"));
 	assert_non_null(dom);
-	assert_int_equal(t.act.ops->domain_start(t.act.self, "mine", XML("mine", MARK, ""), &err), 0);
-	assert_int_equal(t.act.ops->domains(t.act.self, &all, &n, &arena, &err), 0);
+	assert_int_equal(act_virt_start(t, "mine", XML("mine", MARK, ""), &err), 0);
+	assert_int_equal(act_virt_domains(t, &all, &n, &arena, &err), 0);
 	g = guest_of(all, n, "other");
 	assert_non_null(g);
 	assert_string_equal(g->uuid, uuid);
@@ -375,15 +340,15 @@ static void test_domains(void **state)
 	assert_true(g && g->known && !g->ours && g->n == 0 && g->state == ACT_DOMAIN_RUNNING);
 
 	assert_int_equal(virDomainRename(dom, "renamed", 0), 0); /* behind our back: its uuid stays */
-	assert_int_equal(t.act.ops->domains(t.act.self, &all, &n, &arena, &err), 0);
+	assert_int_equal(act_virt_domains(t, &all, &n, &arena, &err), 0);
 	assert_null(guest_of(all, n, "other"));
 	assert_string_equal(guest_of(all, n, "renamed")->uuid, uuid);
 	assert_int_equal(virDomainUndefine(dom), 0);
-	assert_int_equal(t.act.ops->domain_stop(t.act.self, "mine", &err), 0);
+	assert_int_equal(act_virt_stop(t, "mine", &err), 0);
 	(void)virDomainFree(dom);
 	(void)virConnectClose(conn);
 	arena_done(&arena);
-	machine_done(&t);
+	act_virt_free(t);
 }
 
 static void test_domains_unknown(void **state)
@@ -391,14 +356,14 @@ static void test_domains_unknown(void **state)
 	struct error err = ERROR_INIT;
 	struct arena arena = { 0 };
 	struct act_guest *all;
-	struct machine t;
+	struct act_virt *t;
 	size_t n = 0;
 
 	(void)state;
-	machine_init(&t, "qemu+unix:///system?socket=/nonexistent/libvirt-sock");
-	assert_fails(t.act.ops->domains(t.act.self, &all, &n, &arena, &err), -EREMOTEIO, &err, "systemctl start libvirtd");
+	t = new_virt("qemu+unix:///system?socket=/nonexistent/libvirt-sock");
+	assert_fails(act_virt_domains(t, &all, &n, &arena, &err), -EREMOTEIO, &err, "systemctl start libvirtd");
 	arena_done(&arena);
-	machine_done(&t);
+	act_virt_free(t);
 }
 
 int main(void)
@@ -410,7 +375,6 @@ int main(void)
 		cmocka_unit_test(test_bad_xml),
 		cmocka_unit_test(test_unreachable),
 		cmocka_unit_test(test_type),
-		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_watch),
 		cmocka_unit_test(test_watch_without_libvirt),

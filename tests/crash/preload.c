@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* LD_PRELOAD for a real velad, velad-helper or what they start: counts the system calls that write (files and sockets), and
- * libvirt's calls, and at the k-th of either ends the process, fails or hangs; and another time of day. $CRASH_CONTROL is
- * a file with struct control, shared with scene.py. Writes to standard error and to eventfds change nothing: not counted. */
+ * libvirt's calls, and at the k-th of either ends the process, fails, hangs or stops; and another time of day. $CRASH_CONTROL is
+ * a file with struct control, shared with scene.py. Writes to standard error and to eventfds change nothing: not counted. In
+ * velad-libvirt, which velad starts, libvirt's calls alone are. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum how { COUNT, KILL, FAIL, HANG };
+enum how { COUNT, KILL, FAIL, HANG, STOP };
 
 struct point {
 	uint32_t calls, at, fired, how; /* at: 0 never */
@@ -36,6 +37,7 @@ struct control {
 };
 
 static struct control *control;
+static int is_libvirts; /* this process is velad-libvirt */
 
 __attribute__((constructor)) static void attach(void)
 {
@@ -49,6 +51,7 @@ __attribute__((constructor)) static void attach(void)
 	}
 	(void)close(fd);
 	control = at;
+	is_libvirts = strcmp(program_invocation_short_name, "velad-libvirt") == 0;
 }
 
 static int is_state(int fd)
@@ -70,8 +73,8 @@ static int hit(struct point *p)
 	if (!p->at || n < p->at || p->how == COUNT || (p->how != FAIL && n > p->at))
 		return 0;
 	p->fired = 1;
-	if (p->how == KILL)
-		(void)kill(getpid(), SIGKILL);
+	if (p->how == KILL || p->how == STOP)
+		(void)kill(getpid(), p->how == KILL ? SIGKILL : SIGSTOP);
 	return 1;
 }
 
@@ -80,7 +83,7 @@ static int point(int fd)
 {
 	struct stat st;
 
-	if (!control || (fd >= 0 && (fd <= 2 || fstat(fd, &st) < 0 || !(S_ISREG(st.st_mode) || S_ISSOCK(st.st_mode)))))
+	if (!control || is_libvirts || (fd >= 0 && (fd <= 2 || fstat(fd, &st) < 0 || !(S_ISREG(st.st_mode) || S_ISSOCK(st.st_mode)))))
 		return 0;
 	if (control->write.how == FAIL && (fd < 0 || !is_state(fd)))
 		return 0;
