@@ -60,7 +60,7 @@ def raw(data): # the answer's code
         a = b""
     return struct.unpack_from("i", a, 4)[0] if a else "closed"
 OPEN, LOAD, COUNT, DRIVER, WORD = range(1, 6) # act/wire.h
-def call(verb, bdf="0000:00:00.0", number=0, set=0, clear=0, driver="", override="", version=1):
+def call(verb, bdf="0000:00:00.0", number=0, set=0, clear=0, driver="", override="", version=2):
     d, b, f = bdf.split(":")
     dev, fn = f.split(".")
     return raw(struct.pack("IIIBBHHH64s64s108s", version, verb, int(d, 16), int(b, 16), int(dev, 16) << 3 | int(fn), number, set, clear,
@@ -72,7 +72,7 @@ is "root may ask, and is told that a port takes no driver" "-1" "$(ask 'print(ca
 seen=$(lines)
 is "another user is not heard" "closed" "$(ask 'print(call(LOAD))' 1)"
 is "and the journal has it" 1 "$(said | grep -c 'uid 1, process .*may not ask')"
-is "a message of another version is refused, and ends the connection" "-71 closed" "$(ask 'print(call(LOAD, version=2), call(LOAD))')"
+is "a message of another version is refused, and ends the connection" "-71 closed" "$(ask 'print(call(LOAD, version=3), call(LOAD))')"
 is "one of another size, and noise, too" "-71 closed -71 closed" "$(ask 'print(raw(b"x" * 5000), call(LOAD))' | tr '\n' ' ')$(ask 'print(raw(bytes(range(256))), call(LOAD))')"
 is "64 silent connections: one more is told to come again; when they are gone, velad goes on" "-16 running" "$(ask '
 all = [connect() for _ in range(64)]
