@@ -4,6 +4,7 @@
 #   make                       build/velad, build/velad-helper, build/velad-libvirt and build/velactl
 #   make check                 check-unit, fuzz, then check-lab (root; emulates a whole GPU host)
 #   make chaos                 random histories and failing memory, for a night
+#   make tsan memcheck         the programs with threads under TSan; some of each room under valgrind
 #   make demo                  a guest with a GPU and a VF below one switch, in the emulated GPU host (root)
 #   make SAN=address,undefined check-unit     with sanitizers; V=1 shows commands
 #   make install DESTDIR=...   PREFIX is /usr/local, configuration goes to /etc/velad
@@ -95,7 +96,7 @@ $(PRELOAD): tests/crash/preload.c
 	$(if $(Q),@echo '  TEST  $<')
 	$(Q)$(CC) $(CPPFLAGS) -std=gnu17 $(WARN) $(CFLAGS) $(PKG_CFLAGS) -shared -fPIC -o $@ $<
 
-.PHONY: check build-tests check-unit check-lab golden demo arrows lint bench deps install clean fuzz chaos
+.PHONY: check build-tests check-unit check-lab golden demo arrows lint bench deps install clean fuzz chaos tsan memcheck
 check: deps # then build: the compiler may have come with it just now
 	$(Q)$(MAKE) --no-print-directory all build-tests
 	$(Q)tests/check unit fuzz lab
@@ -107,6 +108,13 @@ check-unit: all build-tests
 
 check-lab: all
 	$(Q)tests/check lab
+
+tsan:
+	$(Q)$(MAKE) --no-print-directory SAN=thread all build-tests
+	$(Q)tests/check --build build-tsan threads
+
+memcheck: all build-tests
+	$(Q)tests/check --build $(B) memcheck
 
 golden: all
 	$(Q)tests/golden/run --update

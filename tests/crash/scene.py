@@ -12,6 +12,10 @@ class Wrong(Exception):
     pass
 
 
+class Late(Wrong):
+    pass
+
+
 class Control:
     """struct control of preload.c."""
     AT = {"write": 0, "virt": 16}
@@ -235,24 +239,29 @@ class Scene:
 
     def do(self, what):
         answer = self.order(what)
-        if not answer or answer[0] != 202:
-            raise Wrong(f"{what}: {answer}")
+        if not answer or answer[0] != 202: # busy: what was late has returned, and is undone
+            raise (Late if answer and answer[1]["code"] == "busy" else Wrong)(f"{what}: {answer}")
         self.settle()
         op = self.get(f"/v1/operations/{answer[1]['id']}")
         if op["state"] != "succeeded":
-            raise Wrong(f"{what}: {op['error']}")
+            raise (Late if op["error"]["code"] == "timeout" else Wrong)(f"{what}: {op['error']}")
         return op
 
     def bring(self, state):
         """The guest is absent, running or stopped; on the way it is absent, and the host as it was."""
-        end = time.monotonic() + 20
-        while self.instance(): # a call that still waits for what does not come is left alone until it has given up
+        end = time.monotonic() + 120
+        while True: # deadlines are short here, so that on a busy machine what is well may be late; and what is late ends some time
             try:
-                self.do("delete")
-            except Wrong:
+                self.bring_once(state)
+                return
+            except Late:
                 if time.monotonic() > end:
                     raise
-                time.sleep(0.1)
+                time.sleep(0.2)
+
+    def bring_once(self, state):
+        if self.instance():
+            self.do("delete")
         for q in self.get("/v1/quarantine")["quarantine"]:
             self.ask("DELETE", f"/v1/quarantine/{q['bdf']}")
             self.settle()
