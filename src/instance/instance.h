@@ -114,6 +114,10 @@ void inst_expect(struct inst_manager *m, const char *name, uint64_t generation);
  * -ENOENT: no such instance. */
 int inst_create(struct inst_manager *m, uint64_t *ret_op, const struct plan_request *request,
 		const struct plan *plan, const char *uuid, struct error *err);
+/* The same, but the guest is not started: it has its devices, and is "stopped". The operation has ended with this call, as does
+ * that of its delete until it was started once. */
+int inst_reserve(struct inst_manager *m, uint64_t *ret_op, const struct plan_request *request,
+		 const struct plan *plan, const char *uuid, struct error *err);
 int inst_delete(struct inst_manager *m, uint64_t *ret_op, const char *name, struct error *err);
 
 enum inst_order { INST_START, INST_STOP, INST_REBOOT, INST_RESET, INST_ORDER_MAX_ };

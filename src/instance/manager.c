@@ -224,7 +224,14 @@ static int check_name(struct store_tx *tx, const char *name, struct error *err)
 struct creation {
 	struct rows_instance in;
 	const struct plan   *plan;
+	bool                 reserve; /* it is not started */
 };
+
+/* An operation that is through within its own transaction: nothing on the machine is done for it. */
+static int finish_at_once(struct store_tx *tx, uint64_t id, struct error *err)
+{
+	return op_finish(tx, &(struct op){ .id = id, .state = OP_SUCCEEDED, .finished = time(NULL), .steps = "[]", .span.took = 1 }, err);
+}
 
 static int begin_create(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct arena *arena, struct error *err)
 {
@@ -246,18 +253,21 @@ static int begin_create(struct store_tx *tx, uint64_t *ret_op, const void *arg, 
 		r = image_check_plan(tx, c->plan, err);
 	if (r == 0)
 		r = add_steps(tx, in.name, c->plan, err);
+	if (r == 0 && c->reserve)
+		r = finish_at_once(tx, in.operation, err);
 	*ret_op = in.operation;
 	return r;
 }
 
-int inst_create(struct inst_manager *m, uint64_t *ret_op, const struct plan_request *request,
-		const struct plan *plan, const char *uuid, struct error *err)
+static int make(struct inst_manager *m, uint64_t *ret_op, const struct plan_request *request, const struct plan *plan, const char *uuid,
+		bool reserve, struct error *err)
 {
 	auto_(json_object_put) json_object *request_json = plan_request_json(request);
 	auto_(json_object_put) json_object *plan_obj = plan_json(plan);
 	struct creation c = {
-		.in = { .name = request->name, .uuid = uuid, .state = INST_PLANNED, .created = time(NULL) },
+		.in = { .name = request->name, .uuid = uuid, .state = reserve ? INST_STOPPED : INST_PLANNED, .created = time(NULL) },
 		.plan = plan,
+		.reserve = reserve,
 	};
 
 	assert(plan->fits && plan->domain_xml && request->name[0]); /* the methods see to it */
@@ -268,6 +278,18 @@ int inst_create(struct inst_manager *m, uint64_t *ret_op, const struct plan_requ
 	if (!c.in.request || !c.in.plan)
 		return error_set(err, -ENOMEM, "no memory for instance %s", request->name);
 	return manager_begin(m, ret_op, begin_create, &c, err);
+}
+
+int inst_create(struct inst_manager *m, uint64_t *ret_op, const struct plan_request *request, const struct plan *plan,
+		const char *uuid, struct error *err)
+{
+	return make(m, ret_op, request, plan, uuid, false, err);
+}
+
+int inst_reserve(struct inst_manager *m, uint64_t *ret_op, const struct plan_request *request, const struct plan *plan,
+		 const char *uuid, struct error *err)
+{
+	return make(m, ret_op, request, plan, uuid, true, err);
 }
 
 int manager_check_idle(struct store_tx *tx, const struct rows_instance *in, struct arena *arena, struct error *err)
@@ -282,10 +304,23 @@ int manager_check_idle(struct store_tx *tx, const struct rows_instance *in, stru
 	return r;
 }
 
+/* Of one that was never started nothing was done to the machine. */
+static int is_untouched(struct store_tx *tx, bool *ret, const struct rows_instance *in, struct error *err)
+{
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	int r = store_query(tx, &q, "SELECT 1 FROM step WHERE instance = ? AND state <> 'pending' LIMIT 1", ARGS(ARG_TEXT(in->name)), err);
+
+	if (r == 0)
+		r = store_next(q, err);
+	*ret = r == 0 && in->state == INST_STOPPED;
+	return r < 0 ? r : 0;
+}
+
 static int begin_delete(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct arena *arena, struct error *err)
 {
 	const char *name = arg;
 	struct rows_instance *in = NULL;
+	bool untouched = false;
 	int r;
 
 	r = rows_instance_find(tx, &in, name, arena, err);
@@ -294,6 +329,8 @@ static int begin_delete(struct store_tx *tx, uint64_t *ret_op, const void *arg, 
 	if (r == 0)
 		r = manager_check_idle(tx, in, arena, err);
 	if (r == 0)
+		r = is_untouched(tx, &untouched, in, err);
+	if (r == 0)
 		r = manager_check_queue(tx, err);
 	if (r == 0)
 		r = op_add(tx, ret_op, OP_DELETE, name, time(NULL), err);
@@ -301,6 +338,10 @@ static int begin_delete(struct store_tx *tx, uint64_t *ret_op, const void *arg, 
 		r = rows_instance_operation(tx, name, *ret_op, err);
 	if (r == 0)
 		r = inst_enter(tx, in, INST_DELETING, NULL, err);
+	if (r == 0 && untouched)
+		r = finish_at_once(tx, *ret_op, err);
+	if (r == 0 && untouched)
+		r = inst_enter(tx, in, INST_DELETED, NULL, err);
 	return r;
 }
 

@@ -81,9 +81,9 @@ int rows_steps(struct store_tx *tx, struct rows_step **ret, size_t *n, const cha
 int rows_step_set(struct store_tx *tx, const char *name, int64_t seq, enum step_state state,
 		  const char *old, struct error *err);
 /* A step that is still ahead of an instance holds its target as well: what the instance was planned on
- * must not be taken back below it. The steps that a failed create never reached hold nothing. */
+ * must not be taken back below it; one that is stopped may not have been started yet. The steps that a failed create never reached hold nothing. */
 #define ROWS_STEP_HOLDS "(step.state IN ('begun', 'done', 'failed')" \
-			" OR (step.state = 'pending' AND instance.state IN ('planned', 'provisioning')))"
+			" OR (step.state = 'pending' AND instance.state IN ('planned', 'provisioning', 'stopped')))"
 /* What the steps of other instances that hold the target of s make of it; none: nobody else does. */
 int rows_step_others(struct store_tx *tx, const char ***ret, size_t *n, const char *name, const struct rows_step *s,
 		     struct arena *arena, struct error *err);

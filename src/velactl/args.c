@@ -102,6 +102,7 @@ static const struct option options[] = {
 	{ "lease", 0, "SEC", SECONDS, CTL_PLAN, AT(lease), NULL, NULL, "hold the devices for so long, at most 300 s" },
 	{ "plan", 0, "ID", TEXT, CTL_CREATE, AT(plan), NULL, NULL, "the plan of this lease; beside it only what boots" },
 	{ "bundle", 0, "N", COUNT, CTL_CREATE, AT(bundle), NULL, NULL, "which of its bundles (default 0)" },
+	{ "no-start", 0, NULL, FLAG, CTL_CREATE, AT(no_start), NULL, NULL, "only keep its devices for it; start NAME starts it" },
 	{ "xml", 0, NULL, FLAG, CTL_PLAN, AT(xml), NULL, NULL, "print only the domain XML" },
 	{ "nccl", 0, NULL, FLAG, CTL_PLAN, AT(nccl), NULL, NULL, "print only NCCL's topology file for the guest" },
 	{ "matrix", 'm', NULL, FLAG, CTL_TOPO, AT(matrix), NULL, NULL, "paths between GPUs, NICs and NVMe drives" },

@@ -49,7 +49,7 @@ struct ctl_args {
 	uint64_t    lease;   /* seconds; 0: none */
 	const char *plan;    /* of a lease: its id */
 	uint64_t    bundle;
-	bool        force;
+	bool        force, no_start;
 	const char *state;   /* of guests to list; NULL: any */
 	bool        follow;
 	uint64_t    lines;   /* 0: all */

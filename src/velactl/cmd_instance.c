@@ -77,6 +77,10 @@ enum ctl_exit ctl_create(struct ctl *c, char const *const *arg, size_t n)
 		named = *req.name;
 		plan_request_done(&req);
 	}
+	if (c->args.no_start && json_object_object_add(body, "start", json_object_new_boolean(false)) < 0) {
+		(void)error_set(&err, -ENOMEM, "no memory for the request");
+		return ctl_fail(c, &err);
+	}
 	if (!named)
 		(void)error_set(&err, -EINVAL, "create: NAME is missing; usage: velactl create NAME [FLAGS | --file FILE]");
 	if (!named || ctl_remote(&op, c, "POST", "/v1/instances", body, &err) < 0)

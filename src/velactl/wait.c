@@ -182,7 +182,7 @@ static enum ctl_exit report(struct follow *f, struct error *err)
 	}
 	if (!c->args.json && *ctl_doc_text(f->op, "instance")) {
 		ctl_out_safe(&c->out, ctl_doc_text(f->op, "instance"));
-		sbuf_addf(&c->out.text, " %s\n", outcome(f->op));
+		sbuf_addf(&c->out.text, " %s\n", c->args.no_start ? "is stopped, and has its devices" : outcome(f->op));
 	}
 	return CTL_OK;
 }

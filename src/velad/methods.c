@@ -275,9 +275,10 @@ static int ask_libvirt(struct manager *m, const struct api_request *req, struct 
 	return req->late ? (err->code = -EREMOTEIO) : API_WAIT;
 }
 
-static int create(struct manager *m, const struct plan_request *request, struct lease *lease, size_t bundle,
-		  const struct api_request *req, struct api_response *res, struct error *err)
+static int create(struct manager *m, const struct plans_body *body, const struct api_request *req, struct api_response *res,
+		  struct error *err)
 {
+	const struct plan_request *request = &body->request;
 	auto_(plan_free) struct plan *plan = NULL;
 	char uuid[SD_ID128_UUID_STRING_MAX];
 	struct guest_dirs dirs;
@@ -286,7 +287,7 @@ static int create(struct manager *m, const struct plan_request *request, struct 
 	int r = images_dirs(m, &dirs, request, err);
 
 	if (r == 0)
-		r = plan_instance(m, &plan, request, lease, bundle, res, err);
+		r = plan_instance(m, &plan, request, body->lease, body->bundle, res, err);
 	if (r == 0)
 		r = methods_match(m, req, err); /* planning has read the machine once more */
 	if (r == 0)
@@ -305,26 +306,24 @@ static int create(struct manager *m, const struct plan_request *request, struct 
 	if (r == 0)
 		r = guest_rank_json(&plan->rank_map, plan, current_topo(m->now), err);
 	if (r == 0)
-		r = inst_create(m->instances, &op, request, plan, uuid, err);
-	if (r == 0 && lease)
-		plans_used(m, lease, bundle);
+		r = (body->start ? inst_create : inst_reserve)(m->instances, &op, request, plan, uuid, err);
+	if (r == 0 && body->lease)
+		plans_used(m, body->lease, body->bundle);
 	return r < 0 ? r : methods_operation(m, res, op, err);
 }
 
 static int post_instances(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	struct manager *m = self;
-	struct plan_request request;
-	struct lease *lease = NULL;
-	size_t bundle = 0;
-	int r = plans_read(m, &request, &lease, &bundle, req, err);
+	struct plans_body body;
+	int r = plans_read(m, &body, req, err);
 
 	if (r < 0)
 		return r;
 	r = current_catch_up(m->now, CURRENT_PLAN, err);
 	if (r == 0)
-		r = create(m, &request, lease, bundle, req, res, err);
-	plan_request_done(&request);
+		r = create(m, &body, req, res, err);
+	plan_request_done(&body.request);
 	return r;
 }
 

@@ -280,32 +280,55 @@ static int find_bundle(struct manager *m, struct lease **lease, size_t *bundle, 
 	return r;
 }
 
-int plans_read(struct manager *m, struct plan_request *ret, struct lease **lease, size_t *bundle, const struct api_request *req,
-	       struct error *err)
+/* It is taken out: no part of the request. */
+static int take_start(bool *ret, json_object *body, struct error *err)
 {
-	auto_(json_object_put) json_object *body = NULL;
-	auto_(json_object_put) json_object *id = NULL;
-	auto_(json_object_put) json_object *merged = NULL;
-	struct lease *l = NULL;
-	int r = read_body(&body, req, err);
+	json_object *v;
 
-	*lease = NULL;
-	if (r < 0)
-		return r;
-	id = json_object_get(json_object_object_get(body, "plan"));
-	if (!json_object_object_get_ex(body, "plan", NULL))
-		return plan_request_read_shaped(ret, body, &m->conf, err);
+	*ret = true;
+	if (!json_object_object_get_ex(body, "start", &v))
+		return 0;
+	if (!json_object_is_type(v, json_type_boolean))
+		return error_set(err, -EINVAL, "request.start must be true or false");
+	*ret = json_object_get_boolean(v);
+	json_object_object_del(body, "start");
+	return 0;
+}
+
+static int read_leased(struct manager *m, struct plans_body *ret, json_object *body, json_object *id, uid_t uid, struct error *err)
+{
+	auto_(json_object_put) json_object *merged = NULL;
+	struct lease *lease = NULL;
+	int r;
+
 	if (!json_object_is_type(id, json_type_string))
 		return error_set(err, -EINVAL, "request.plan must be the id of a lease, a string");
 	json_object_object_del(body, "plan");
-	r = find_bundle(m, &l, bundle, body, json_object_get_string(id), req->uid, err);
+	r = find_bundle(m, &lease, &ret->bundle, body, json_object_get_string(id), uid, err);
 	if (r == 0)
-		r = merge(&merged, &l->bundle[*bundle], body, err);
+		r = merge(&merged, &lease->bundle[ret->bundle], body, err);
 	if (r == 0)
-		r = plan_request_read(ret, merged, err);
-	if (r == 0)
-		*lease = l;
+		r = plan_request_read(&ret->request, merged, err);
+	ret->lease = lease;
 	return r;
+}
+
+int plans_read(struct manager *m, struct plans_body *ret, const struct api_request *req, struct error *err)
+{
+	auto_(json_object_put) json_object *body = NULL;
+	auto_(json_object_put) json_object *id = NULL;
+	int r = read_body(&body, req, err);
+
+	ret->lease = NULL;
+	ret->bundle = 0;
+	if (r == 0)
+		r = take_start(&ret->start, body, err);
+	if (r < 0)
+		return r;
+	id = json_object_get(json_object_object_get(body, "plan"));
+	if (json_object_object_get_ex(body, "plan", NULL))
+		return read_leased(m, ret, body, id, req->uid, err);
+	return plan_request_read_shaped(&ret->request, body, &m->conf, err);
 }
 
 void plans_used(struct manager *m, struct lease *lease, size_t bundle)

@@ -21,10 +21,16 @@ int plans_make(struct manager *m, struct plan **ret, const struct plan_request *
 /* Devices that instances or leases hold. */
 int plans_taken(struct manager *m, const struct plan_taken **ret, size_t *n, struct arena *arena, struct error *err);
 
+struct plans_body {
+	struct plan_request request; /* plan_request_done() */
+	struct lease       *lease;   /* borrowed; NULL: there is none */
+	size_t              bundle;  /* of it */
+	bool                start;   /* the guest; else its devices are kept for it */
+};
+
 /* The body of POST /v1/instances: a request, or {"plan": ID, "bundle": N, "name", "boot"}, which becomes the leased
- * request with these. lease NULL after it: there is none. */
-int plans_read(struct manager *m, struct plan_request *ret, struct lease **lease, size_t *bundle, const struct api_request *req,
-	       struct error *err);
+ * request with these; and "start" beside either. */
+int plans_read(struct manager *m, struct plans_body *ret, const struct api_request *req, struct error *err);
 /* An instance has it. */
 void plans_used(struct manager *m, struct lease *lease, size_t bundle);
 

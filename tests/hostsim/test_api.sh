@@ -65,12 +65,24 @@ is "what is no state, and no view" "400 400 400" "$(http GET '/v1/instances?stat
 http DELETE /v1/instances/tagged >/dev/null
 http GET "/v1/operations/$((tagged + 1))?wait=20" >/dev/null
 
+# ---- reserved, and started later
+http POST /v1/instances "${request/'"name":"one"'/'"name":"later","start":false'}" >/dev/null
+is "not started: its operation has ended with the answer, and it has its devices" "succeeded stopped 1 1" "$(body 'd["state"]') $(
+	http GET /v1/instances/later >/dev/null; body '"%s %d %d" % (d["state"], len(d["bundle"]["gpus"]), len(d["bundle"]["vfs"]))')"
+is "start is a word for yes or no" "400" "$(http POST /v1/instances "${request/'"name":"one"'/'"name":"x","start":1'}")"
+is "by hand: started, stopped, and deleted" "later is running|later is stopped|later is deleted|" "$(for verb in start stop delete; do
+	ctl "$verb" later 2>&1 | tail -n 1; done | tr '\n' '|')"
+is "and one that never was" "again is stopped, and has its devices|again is deleted|" "$(
+	(ctl create again --gpus 1 --no-start --memory 256M | tail -n 1; ctl delete again | tail -n 1) | tr '\n' '|')"
+
 # ---- figures
 is "figures for Prometheus" "200" "$(http GET /metrics)"
 is "each line is one" "" "$(tail -n +2 "$dir/answer" | grep -Ev '^$|^# (HELP|TYPE) velad_[a-z_]+ .+|^velad_[a-z_]+(\{[a-z]+="[a-z0-9-]+"(,[a-z]+="[a-z0-9-]+")*\})? [0-9]+$')"
 is "what there is" 'velad_instances 1
-velad_operations{kind="create",state="succeeded"} 3
-velad_operations{kind="delete",state="succeeded"} 2' "$(grep -E '^velad_(instances|operations)\{' "$dir/answer" | sed 's/^\(velad_instances\){[^}]*}/\1/')" # with velad the test driver's domains went
+velad_operations{kind="create",state="succeeded"} 5
+velad_operations{kind="delete",state="succeeded"} 4
+velad_operations{kind="start",state="succeeded"} 1
+velad_operations{kind="stop",state="succeeded"} 1' "$(grep -E '^velad_(instances|operations)\{' "$dir/answer" | sed 's/^\(velad_instances\){[^}]*}/\1/')" # with velad the test driver's domains went
 
 # ---- generations
 etag=$(http GET /v1/topology)
@@ -81,13 +93,15 @@ is "made of another generation" "412 changed" "$(http POST /v1/plans "$request" 
 is "nothing is begun then" "412 404" "$(http POST /v1/instances "${request/one/three}" 'If-Match:"1000"') $(http GET /v1/instances/three)"
 
 # ---- generations of an instance
+http GET '/v1/operations?limit=1' >/dev/null
+last=$(body 'd["operations"][0]["id"]')
 tag=$(http GET /v1/instances/two)
 tag=${tag#*ETag=}
 is "an instance says its generation" "True" "$(body "'\"%d\"' % d['generation'] == '''$tag'''")"
 is "not that generation: nothing begins" "412 412 412 412 412" "$(for what in start stop reboot reset; do http POST /v1/instances/two/$what '' 'If-Match:"0"'; done | tr '\n' ' ')$(http DELETE /v1/instances/two '' 'If-Match:"0"')"
 is "nor without an instance" "404" "$(http DELETE /v1/instances/nine '' "If-Match:$tag")"
 is "nor was it touched" "200 ETag=$tag" "$(http GET /v1/instances/two)"
-is "that generation" "202 Location=/v1/operations/6" "$(http DELETE /v1/instances/two '' "If-Match:$tag")"
-is "by now it is another one, or gone" "412 404" "$(http DELETE /v1/instances/two '' "If-Match:$tag" | sed s/404/412/) $(http GET '/v1/operations/6?wait=20' >/dev/null; http GET /v1/instances/two)"
-is "If-Match where nothing has a generation" "400" "$(http POST /v1/operations/6/cancel '' 'If-Match:"1"')"
+is "that generation" "202 Location=/v1/operations/$((last + 1))" "$(http DELETE /v1/instances/two '' "If-Match:$tag")"
+is "by now it is another one, or gone" "412 404" "$(http DELETE /v1/instances/two '' "If-Match:$tag" | sed s/404/412/) $(http GET "/v1/operations/$((last + 1))?wait=20" >/dev/null; http GET /v1/instances/two)"
+is "If-Match where nothing has a generation" "400" "$(http POST /v1/operations/$((last + 1))/cancel '' 'If-Match:"1"')"
 summary

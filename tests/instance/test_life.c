@@ -3,6 +3,8 @@
 #include <sys/socket.h>
 
 #include "instance/fixture.h"
+#include "instance/manager.h"
+#include "instance/store.h"
 
 #define GPU "0000:19:00.0"
 
@@ -81,6 +83,51 @@ static void generations(void **state)
 	inst_expect(l.fx.m, "nobody", stopped);
 	err = ERROR_INIT;
 	assert_int_equal(inst_delete(l.fx.m, &op, "nobody", &err), -ENOENT);
+	lived_done(&l);
+}
+
+/* One that is only reserved: a commit makes it and a commit takes it back, and the machine is as it was; after a start it is as
+ * any other. */
+static void reserved(void **state)
+{
+	struct plan_request req = test_request("{\"name\": \"a\"}");
+	struct error err = ERROR_INIT;
+	struct plan *plan;
+	uint64_t op = 0, commits;
+	struct lived l;
+
+	(void)state;
+	fx_new(&l.fx);
+	l.before = fake_text(l.fx.machine);
+	l.running = NULL;
+	fx_open(&l.fx);
+	plan = fx_plan(&fx_a);
+	for (int i = 0; i < 2; i++) {
+		commits = store_commits(l.fx.m->store);
+		assert_int_equal(inst_reserve(l.fx.m, &op, &req, plan, "uuid-of-a", &err), 0);
+		assert_int_equal(store_commits(l.fx.m->store), commits + 1);
+		assert_true(fx_wait(&l.fx, op));
+		fx_expect_state(&l.fx, "a", "stopped");
+		assert_int_equal(fx_taken(&l.fx), 4);
+		assert_int_equal(inst_reserve(l.fx.m, &op, &req, plan, "uuid-of-a", &err), -EEXIST);
+		err = ERROR_INIT;
+		fx_reopen(&l.fx);
+		fx_expect_state(&l.fx, "a", "stopped");
+		fx_expect_machine(&l.fx, l.before);
+		commits = store_commits(l.fx.m->store);
+		op = fx_delete(&l.fx, "a");
+		assert_true(store_commits(l.fx.m->store) >= commits + 1);
+		assert_true(fx_wait(&l.fx, op));
+		fx_expect_state(&l.fx, "a", "");
+		assert_int_equal(fx_taken(&l.fx), 0);
+	}
+	assert_int_equal(inst_reserve(l.fx.m, &op, &req, plan, "uuid-of-a", &err), 0);
+	assert_true(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_START, 0)));
+	fx_expect_state(&l.fx, "a", "running");
+	assert_true(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_STOP, 0)));
+	expect_deleted(&l);
+	plan_free(plan);
+	plan_request_done(&req);
 	lived_done(&l);
 }
 
@@ -405,7 +452,7 @@ static void consoles(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(generations),	  cmocka_unit_test(stop_and_start), cmocka_unit_test(wrong_states), cmocka_unit_test(after_a_reboot),
+		cmocka_unit_test(generations),	  cmocka_unit_test(reserved),	  cmocka_unit_test(stop_and_start), cmocka_unit_test(wrong_states), cmocka_unit_test(after_a_reboot),
 		cmocka_unit_test(another_card),	  cmocka_unit_test(crashes),	  cmocka_unit_test(start_fails),
 		cmocka_unit_test(stop_fails),	  cmocka_unit_test(kills),	  cmocka_unit_test(consoles),
 	};
