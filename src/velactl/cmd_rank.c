@@ -13,11 +13,11 @@
 #include "velactl/source.h"
 #include "velactl/table.h"
 
-enum { GUEST, ADDRESS, HOST, SLOT, MODULE, SWITCH, RAIL, SERVES, PORT, COLUMNS };
+enum { GUEST, ADDRESS, HOST, SLOT, SERIAL, MODULE, SWITCH, RAIL, SERVES, PORT, COLUMNS };
 
 static const struct ctl_column columns[COLUMNS] = {
 	[GUEST] = { "GUEST", CTL_LEFT },   [ADDRESS] = { "AS", CTL_LEFT },   [HOST] = { "HOST", CTL_LEFT },
-	[SLOT] = { "SLOT", CTL_LEFT, 1 },   [MODULE] = { "MODULE", CTL_RIGHT, 2 },
+	[SERIAL] = { "SERIAL", CTL_LEFT, 1 }, [SLOT] = { "SLOT", CTL_LEFT, 3 },   [MODULE] = { "MODULE", CTL_RIGHT, 2 },
 	[SWITCH] = { "SWITCH", CTL_LEFT }, [RAIL] = { "RAIL", CTL_RIGHT },   [SERVES] = { "GPU", CTL_LEFT },
 	[PORT] = { "PORT", CTL_LEFT },
 };
@@ -50,7 +50,7 @@ static bool add(struct libscols_table *t, json_object *list, bool gpu)
 		json_object *e = json_object_array_get_idx(list, i);
 		char name[24], rail[24], serves[24], module[24], port[160] = "";
 		const char *cell[COLUMNS] = { number(name, e, "index", gpu ? "gpu" : "vf"), ctl_doc_text(e, "guest_bdf"), ctl_doc_text(e, "bdf"),
-					      ctl_doc_text(e, "slot"), number(module, e, "module", ""), ctl_doc_text(e, "switch"), number(rail, e, "rail", ""), number(serves, e, "gpu", "gpu"), port };
+					      ctl_doc_text(e, "slot"), ctl_doc_text(e, "serial"), number(module, e, "module", ""), ctl_doc_text(e, "switch"), number(rail, e, "rail", ""), number(serves, e, "gpu", "gpu"), port };
 
 		if (!gpu)
 			port_text(port, sizeof(port), e);

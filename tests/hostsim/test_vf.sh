@@ -37,7 +37,7 @@ read -r pf index < <(vf_of one) || not_ok "create" "$out"
 is "what was asked is set, all else is standard" "mac=02:00:00:12:34:56 vlan=100 qos=3 vlan_protocol=802.1Q trust=on spoof_check=on \
 min_rate=0 max_rate=1000 link_state=auto" "$(settings "$index")"
 is "the rank map has the VF by both addresses, and the GPU that it serves" "True True" "$(ctl -o json rank-map one | of '"%s %s" % (
-	[v["bdf"] for v in d["vfs"]] == ["0000:25:10.0"] and d["vfs"][0]["gpu"] == 0 and d["vfs"][0]["switch"] == "0000:21:00.0",
+	[v["bdf"] for v in d["vfs"]] == ["0000:25:10.0"] and "serial" in d["gpus"][0] and d["vfs"][0]["gpu"] == 0 and d["vfs"][0]["switch"] == "0000:21:00.0",
 	d["tenant"]["vfs"][0]["guest_bdf"] == d["vfs"][0]["guest_bdf"] and "25:10" not in str(d["tenant"]))')"
 is "and a table of it a line for each" "gpu0 vf0" "$(ctl rank-map one | awk '/^(gpu|vf)/ { print $1 }' | xargs)"
 ctl delete one >/dev/null
