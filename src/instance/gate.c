@@ -118,14 +118,23 @@ bool gate_keeps(const struct gate *g, enum plan_step_kind k, int r)
 	return g->closed || r == -ETIMEDOUT;
 }
 
+/* Of how it looked when it was lent; NULL: not known. */
+static const char *serial_of(struct look *look, const char *was)
+{
+	struct error ignored = ERROR_INIT;
+
+	return was && look_parse(look, was, &ignored) == 0 && strcmp(look->serial, "-") != 0 ? look->serial : NULL;
+}
+
 int gate_find(struct gate *ret, struct store_tx *tx, const struct rows_step *step, struct arena *arena, struct error *err)
 {
 	const struct rows_step lend = { .kind = PLAN_STEP_LEND, .target = step->target };
 	struct quarantine *q = NULL;
-	int r = quarantine_find(tx, &q, step->bdf, arena, err);
+	struct look look;
+	int r = rows_original_find(tx, &ret->was, &lend, arena, err);
 
 	if (r == 0)
-		r = rows_original_find(tx, &ret->was, &lend, arena, err);
+		r = quarantine_find(tx, &q, step->bdf, serial_of(&look, ret->was), arena, err);
 	ret->closed = q;
 	return r;
 }
@@ -133,14 +142,12 @@ int gate_find(struct gate *ret, struct store_tx *tx, const struct rows_step *ste
 int gate_keep(struct store_tx *tx, const struct gate *g, const struct rows_step *step, const char *original, const struct error *why,
 	      struct error *err)
 {
-	struct quarantine q = { .bdf = step->bdf, .reason = why->text, .since = time(NULL), .was = g->was };
-	struct error ignored = ERROR_INIT;
+	struct quarantine q = { .bdf = step->bdf, .reason = why->text, .since = time(NULL), .was = g->was, .hangs = why->code == -ETIMEDOUT };
 	struct look look;
 
-	if (step->kind == PLAN_STEP_BIND)
+	if (step->kind == PLAN_STEP_BIND && original)
 		q.driver = original;
-	if (g->was && look_parse(&look, g->was, &ignored) == 0 && strcmp(look.serial, "-") != 0)
-		q.serial = look.serial;
+	q.serial = serial_of(&look, g->was);
 	if (!g->closed)
 		log_warning("%s is in quarantine: %s", step->target, why->text);
 	return quarantine_put(tx, &q, err);
@@ -330,17 +337,73 @@ static int find_row(struct inst_manager *m, struct quarantine **ret, struct bdf 
 	auto_(store_end) struct store_tx *tx = NULL;
 	int r = store_begin(&tx, m->store, err);
 
-	return r < 0 ? r : quarantine_find(tx, ret, bdf, arena, err);
+	return r < 0 ? r : quarantine_find(tx, ret, bdf, NULL, arena, err);
 }
 
-static int drop_row(struct inst_manager *m, struct bdf bdf, struct error *err)
+static int drop_row(struct inst_manager *m, const struct quarantine *q, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
 	int r = store_begin(&tx, m->store, err);
 
 	if (r == 0)
-		r = quarantine_drop(tx, bdf, err);
+		r = quarantine_drop(tx, q, err);
 	return r < 0 ? r : store_commit(tx, err);
+}
+
+/* ---- when what hung has returned ------------------------------------------------------------------------- */
+
+/* Whether the call that ran out of time is over, and how it looks now. */
+static bool look_again(struct inst_manager *m, const struct quarantine *q, struct error *reason)
+{
+	struct act_alive now = { 0 };
+	struct act_driver driver = { 0 };
+	struct error why = ERROR_INIT;
+	int r = m->env.act.ops->alive(m->env.act.self, &now, q->bdf, &why);
+
+	if (r == 0 && now.answers)
+		r = m->env.act.ops->driver(m->env.act.self, &driver, q->bdf, &why);
+	if (r == -ETIMEDOUT)
+		return false;
+	if (r == 0 && !now.answers)
+		(void)silent(&why);
+	(void)error_set(reason, -EIO, "%.300s; that call is over, and now: %.120s%s", q->reason, r < 0 || !now.answers ? why.text : "it answers, driver ",
+			r < 0 || !now.answers ? "" : *driver.driver ? driver.driver : "(none)");
+	return true;
+}
+
+static int list_hanging(struct inst_manager *m, struct quarantine **ret, size_t *n, struct arena *arena, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r = store_begin(&tx, m->store, err);
+
+	return r < 0 ? r : quarantine_list(tx, ret, n, arena, err);
+}
+
+static int say_again(struct inst_manager *m, const struct quarantine *q, const char *reason, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r = store_begin(&tx, m->store, err);
+
+	if (r == 0)
+		r = quarantine_say(tx, q, reason, err);
+	return r == 0 ? store_commit(tx, err) : r;
+}
+
+int gate_look_again(struct inst_manager *m, struct error *err)
+{
+	struct arena arena = { 0 };
+	struct quarantine *q = NULL;
+	size_t n = 0;
+	int r = list_hanging(m, &q, &n, &arena, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		struct error reason = ERROR_INIT;
+
+		if (q[i].hangs && look_again(m, &q[i], &reason))
+			r = say_again(m, &q[i], reason.text, err);
+	}
+	arena_done(&arena);
+	return r;
 }
 
 int gate_run_release(struct inst_manager *m, struct job *j, struct error *err)
@@ -359,7 +422,7 @@ int gate_run_release(struct inst_manager *m, struct job *j, struct error *err)
 	if (r == 0 && q) { /* else this was done before a crash */
 		gate.was = q->was;
 		if (cleanse(&s, &step, q->driver, &why) == 0)
-			r = drop_row(m, step.bdf, err);
+			r = drop_row(m, q, err);
 	}
 	if (r < 0)
 		return r;

@@ -122,6 +122,24 @@ int job_apply(struct job *j, struct error *why)
 	return r;
 }
 
+/* Whether the instance has devices no more: of what could not be given back, each function is in quarantine.
+ * What else is left (a port's VFs, control of a port) is held by its steps. */
+static bool all_free(const struct job *j)
+{
+	bool sick = false, left = false;
+
+	for (size_t i = 0; i < j->steps.n; i++) {
+		const struct rows_step *s = &j->steps.step[i];
+		bool shared = s->kind == PLAN_STEP_VF_COUNT || s->kind == PLAN_STEP_AUTOPROBE || s->kind == PLAN_STEP_POWER || s->kind == PLAN_STEP_ACS ||
+			      s->kind == PLAN_STEP_DEVCTL || s->kind == PLAN_STEP_DEVCTL2;
+		bool undone = s->state == STEP_PENDING || s->state == STEP_REVERTED;
+
+		sick = sick || s->sick;
+		left = left || (!undone && !s->sick && !shared);
+	}
+	return sick && !left;
+}
+
 /* Takes back what was begun. */
 static int undo(struct inst_manager *m, struct job *j, const struct error *why, struct error *err)
 {
@@ -134,10 +152,12 @@ static int undo(struct inst_manager *m, struct job *j, const struct error *why, 
 	j->cancelled = clean && why->code == -ECANCELED && j->cancel;
 	if (clean)
 		(void)error_set(&all, why->code, "%s%s: %s; everything was given back", what(j), name, why->text);
+	else if (all_free(j))
+		(void)error_set(&all, why->code, "%s%s: %.200s; that is in quarantine, the rest was given back", what(j), name, why->text);
 	else
 		(void)error_set(&all, why->code, "%s%s: %.200s; its devices stay held, for what was done could not be "
 				"given back: %.180s", what(j), name, why->text, left.text);
-	return job_end(m, j, j->cancelled ? INST_DELETED : INST_FAILED, clean, &all, err);
+	return job_end(m, j, j->cancelled ? INST_DELETED : INST_FAILED, clean || all_free(j), &all, err);
 }
 
 static int run_create(struct inst_manager *m, struct job *j, struct error *err)
@@ -155,9 +175,10 @@ static int run_delete(struct inst_manager *m, struct job *j, struct error *err)
 
 	if (steps_revert(&j->steps, &left) == 0)
 		return job_end(m, j, INST_DELETED, true, NULL, err);
-	(void)error_set(&all, left.code, "%s%s: %.380s; its devices stay held until it is deleted again",
-			what(j), j->in->name, left.text);
-	return job_end(m, j, INST_FAILED, false, &all, err);
+	(void)error_set(&all, left.code, "%s%s: %.380s; %s", what(j), j->in->name, left.text,
+			all_free(j) ? "that is in quarantine, the rest was given back; delete it again when the call has returned" :
+				      "its devices stay held until it is deleted again");
+	return job_end(m, j, INST_FAILED, all_free(j), &all, err);
 }
 
 static int run_image_add(struct inst_manager *m, struct job *j, struct error *err)

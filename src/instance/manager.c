@@ -62,7 +62,7 @@ int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, stru
 	m->guard = (struct guard){ .act = env->act, .deadlines = env->deadlines.look_ms ? env->deadlines : INST_DEADLINES };
 	m->self.guard = &m->guard;
 	m->env.act = guard_act(&m->self); /* from here on nobody calls the machine without it */
-	m->pool.work = POOL_QUEUE | POOL_KEEP | POOL_LOOK; /* for what an earlier daemon left, and what happened since */
+	m->pool.work = POOL_QUEUE | POOL_KEEP | POOL_LOOK | POOL_UNDO; /* for what an earlier daemon left, and what happened since */
 	r = store_open(&m->store, env->store, err);
 	if (r == 0)
 		r = crew_new(&m->guard.crew, CREW_THREADS, returned, m, err);

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "instance/gate.h"
 #include "instance/jobs.h"
 #include "instance/manager.h"
 #include "instance/undo.h"
@@ -198,6 +199,8 @@ static int look_round(struct inst_manager *m, unsigned *work, struct error *err)
 		*work &= ~(unsigned)POOL_LOOK;
 	if (r == 0 && *work & POOL_UNDO)
 		r = undo_queue(m, err);
+	if (r == 0 && *work & POOL_UNDO)
+		r = gate_look_again(m, err);
 	if (r == 0)
 		*work = 0;
 	return r;

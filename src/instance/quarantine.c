@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* SQL for quarantine and wear, and the calls of instance.h on them. A row is of a place: whatever is at that BDF is not
- * given, also a new card, until an operator says so. */
+/* SQL for quarantine and wear, and the calls of instance.h on them. A row is of a place and of the card that was in it, by its serial
+ * number: another card at that BDF is given, and this one is not wherever it is. Where one of the two numbers is not known, the
+ * place counts. */
 #include "instance/quarantine.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 #include "instance/op.h"
 #include "instance/store.h"
 
-#define COLUMNS "bdf, serial, reason, since, was, driver"
+#define COLUMNS "bdf, serial, reason, since, was, driver, hangs"
 
 static int no_memory(struct error *err)
 {
@@ -23,22 +24,35 @@ static int no_memory(struct error *err)
 
 /* ---- rows ----------------------------------------------------------------------------------------------- */
 
+/* A card whose serial number was not known is the one that is known now. */
 int quarantine_put(struct store_tx *tx, const struct quarantine *q, struct error *err)
 {
+	const char *serial = q->serial ? q->serial : "";
+	struct arena arena = { 0 };
+	struct quarantine *there;
 	char text[BDF_TEXT_MAX];
+	int r = quarantine_find(tx, &there, q->bdf, q->serial, &arena, err);
 
-	return store_exec(tx, "INSERT INTO quarantine(" COLUMNS ") VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT(bdf) DO UPDATE SET"
-			      " serial = coalesce(serial, excluded.serial), was = coalesce(was, excluded.was),"
-			      " driver = coalesce(driver, excluded.driver)",
-			  ARGS(ARG_TEXT(bdf_text(text, q->bdf)), ARG_TEXT(q->serial), ARG_TEXT(q->reason), ARG_INT(q->since),
-			       ARG_TEXT(q->was), ARG_TEXT(q->driver)), err);
+	(void)bdf_text(text, q->bdf);
+	if (r == 0 && there)
+		r = store_exec(tx, "UPDATE quarantine SET serial = max(serial, ?), was = coalesce(was, ?), driver = coalesce(driver, ?),"
+				   " hangs = max(hangs, ?) WHERE bdf = ? AND serial = ?",
+			       ARGS(ARG_TEXT(serial), ARG_TEXT(q->was), ARG_TEXT(q->driver), ARG_INT(q->hangs), ARG_TEXT(text),
+				    ARG_TEXT(there->serial ? there->serial : "")), err);
+	else if (r == 0)
+		r = store_exec(tx, "INSERT INTO quarantine(" COLUMNS ") VALUES(?, ?, ?, ?, ?, ?, ?)",
+			       ARGS(ARG_TEXT(text), ARG_TEXT(serial), ARG_TEXT(q->reason), ARG_INT(q->since), ARG_TEXT(q->was),
+				    ARG_TEXT(q->driver), ARG_INT(q->hangs)), err);
+	arena_done(&arena);
+	return r;
 }
 
-int quarantine_drop(struct store_tx *tx, struct bdf bdf, struct error *err)
+int quarantine_drop(struct store_tx *tx, const struct quarantine *q, struct error *err)
 {
 	char text[BDF_TEXT_MAX];
 
-	return store_exec(tx, "DELETE FROM quarantine WHERE bdf = ?", ARGS(ARG_TEXT(bdf_text(text, bdf))), err);
+	return store_exec(tx, "DELETE FROM quarantine WHERE bdf = ? AND serial = ?",
+			  ARGS(ARG_TEXT(bdf_text(text, q->bdf)), ARG_TEXT(q->serial ? q->serial : "")), err);
 }
 
 int wear_add(struct store_tx *tx, struct bdf bdf, struct error *err)
@@ -59,10 +73,10 @@ static int read_row(struct quarantine *ret, struct sqlite3_stmt *q, struct arena
 {
 	int r;
 
-	*ret = (struct quarantine){ .since = store_int(q, 3) };
+	*ret = (struct quarantine){ .since = store_int(q, 3), .hangs = store_int(q, 6) };
 	if (!bdf_parse(&ret->bdf, store_text(q, 0)))
 		return error_set(err, -EBADMSG, "the store has \"%s\" in quarantine, which is no BDF", store_text(q, 0));
-	r = copy(&ret->serial, q, 1, arena, err);
+	r = *store_text(q, 1) ? copy(&ret->serial, q, 1, arena, err) : 0;
 	if (r == 0)
 		r = copy(&ret->reason, q, 2, arena, err);
 	if (r == 0)
@@ -70,11 +84,12 @@ static int read_row(struct quarantine *ret, struct sqlite3_stmt *q, struct arena
 	return r < 0 ? r : copy(&ret->driver, q, 5, arena, err);
 }
 
-int quarantine_find(struct store_tx *tx, struct quarantine **ret, struct bdf bdf, struct arena *arena, struct error *err)
+int quarantine_find(struct store_tx *tx, struct quarantine **ret, struct bdf bdf, const char *serial, struct arena *arena, struct error *err)
 {
 	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
 	char text[BDF_TEXT_MAX];
-	int r = store_query(tx, &q, "SELECT " COLUMNS " FROM quarantine WHERE bdf = ?", ARGS(ARG_TEXT(bdf_text(text, bdf))), err);
+	int r = store_query(tx, &q, "SELECT " COLUMNS " FROM quarantine WHERE bdf = ?1 AND (?2 IS NULL OR serial IN (?2, '')) ORDER BY since DESC",
+			    ARGS(ARG_TEXT(bdf_text(text, bdf)), ARG_TEXT(serial)), err);
 
 	*ret = NULL;
 	if (r == 0)
@@ -85,7 +100,15 @@ int quarantine_find(struct store_tx *tx, struct quarantine **ret, struct bdf bdf
 	return *ret ? read_row(*ret, q, arena, err) : no_memory(err);
 }
 
-static int list(struct store_tx *tx, struct quarantine **ret, size_t *n, struct arena *arena, struct error *err)
+int quarantine_say(struct store_tx *tx, const struct quarantine *q, const char *reason, struct error *err)
+{
+	char text[BDF_TEXT_MAX];
+
+	return store_exec(tx, "UPDATE quarantine SET reason = ?, hangs = 0 WHERE bdf = ? AND serial = ?",
+			  ARGS(ARG_TEXT(reason), ARG_TEXT(bdf_text(text, q->bdf)), ARG_TEXT(q->serial ? q->serial : "")), err);
+}
+
+int quarantine_list(struct store_tx *tx, struct quarantine **ret, size_t *n, struct arena *arena, struct error *err)
 {
 	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
 	struct quarantine *all = NULL;
@@ -94,7 +117,7 @@ static int list(struct store_tx *tx, struct quarantine **ret, size_t *n, struct 
 	*n = 0;
 	while (r == 0 && (r = store_next(q, err)) > 0) {
 		if (!all)
-			all = arena_array(arena, (size_t)store_int(q, 6), sizeof(*all));
+			all = arena_array(arena, (size_t)store_int(q, 7), sizeof(*all));
 		r = all ? read_row(&all[(*n)++], q, arena, err) : no_memory(err);
 	}
 	*ret = all;
@@ -111,7 +134,7 @@ int inst_quarantined(struct inst_manager *m, struct plan_sick **ret, size_t *n, 
 	int r = store_begin(&tx, m->store, err);
 
 	if (r == 0)
-		r = list(tx, &q, n, arena, err);
+		r = quarantine_list(tx, &q, n, arena, err);
 	if (r < 0)
 		return r;
 	sick = arena_array(arena, *n + 1, sizeof(*sick));
@@ -156,7 +179,7 @@ int inst_quarantine_json(struct inst_manager *m, struct json_object **ret, struc
 	int r = store_begin(&tx, m->store, err);
 
 	if (r == 0)
-		r = list(tx, &q, &n, &arena, err);
+		r = quarantine_list(tx, &q, &n, &arena, err);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		struct json_out one = json_out_new();
 
@@ -185,7 +208,7 @@ int inst_quarantine_add(struct inst_manager *m, struct bdf bdf, const char *reas
 	int r = store_begin(&tx, m->store, err);
 
 	if (r == 0)
-		r = quarantine_find(tx, &there, bdf, &arena, err);
+		r = quarantine_find(tx, &there, bdf, NULL, &arena, err);
 	if (r == 0 && there)
 		r = error_set(err, -EEXIST, "%s is in quarantine already: %s", bdf_text(text, bdf), there->reason);
 	if (r == 0)
@@ -211,7 +234,7 @@ static int begin_release(struct store_tx *tx, uint64_t *ret_op, const void *arg,
 	const struct bdf *bdf = arg;
 	struct quarantine *q = NULL;
 	char text[BDF_TEXT_MAX];
-	int r = quarantine_find(tx, &q, *bdf, arena, err);
+	int r = quarantine_find(tx, &q, *bdf, NULL, arena, err);
 
 	(void)bdf_text(text, *bdf);
 	if (r == 0 && !q)

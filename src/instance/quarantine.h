@@ -18,12 +18,16 @@ struct quarantine {
 	int64_t     since;  /* seconds of the epoch */
 	const char *was;    /* what it looked like when it was lent (instance/gate); NULL: an operator put it here */
 	const char *driver; /* "driver/override" that it gets back; NULL: it has them still */
+	bool        hangs;  /* a call on it did not return in time, and it was not looked at since */
 };
 
 /* The first reason stays; was and driver are added where they are not known yet. since is the caller's. */
 int quarantine_put(struct store_tx *tx, const struct quarantine *q, struct error *err);
-/* *ret is NULL if it is not in there. */
-int quarantine_find(struct store_tx *tx, struct quarantine **ret, struct bdf bdf, struct arena *arena, struct error *err);
-int quarantine_drop(struct store_tx *tx, struct bdf bdf, struct error *err);
+/* serial: of the card that is there now; NULL unknown. *ret is NULL if it is not in there. */
+int quarantine_find(struct store_tx *tx, struct quarantine **ret, struct bdf bdf, const char *serial, struct arena *arena, struct error *err);
+int quarantine_list(struct store_tx *tx, struct quarantine **ret, size_t *n, struct arena *arena, struct error *err);
+/* Another reason, of one that hung and was looked at. */
+int quarantine_say(struct store_tx *tx, const struct quarantine *q, const char *reason, struct error *err);
+int quarantine_drop(struct store_tx *tx, const struct quarantine *q, struct error *err);
 
 int wear_add(struct store_tx *tx, struct bdf bdf, struct error *err); /* it is given once more */

@@ -38,6 +38,7 @@ struct rows_step {
 	struct bdf          bdf; /* of the target; BDF_NONE if it is no function */
 	const char         *from, *to; /* as the plan says */
 	enum step_state     state;
+	bool                sick; /* its function went into quarantine, or was there, when it was done or taken back; not stored */
 	struct span         span, undo; /* of what this operation did to it, and of taking it back where that failed; not stored */
 };
 

@@ -108,7 +108,16 @@ static const char schema_8[] =
 #undef NEXT_OF
 	"PRAGMA user_version = 8;";
 
-static const char *const schemas[] = { schema_1, schema_2, schema_3, schema_4, schema_5, schema_6, schema_7, schema_8 }; /* [n] makes version n + 1 of version n */
+/* 9: quarantine is of a place and the card that is in it, serial '' unknown; hangs: a call on it has not returned. */
+static const char schema_9[] =
+	"CREATE TABLE quarantine_9(bdf TEXT NOT NULL, serial TEXT NOT NULL, reason TEXT NOT NULL, since INTEGER NOT NULL, was TEXT,"
+	" driver TEXT, hangs INTEGER NOT NULL DEFAULT 0, PRIMARY KEY(bdf, serial)) STRICT;"
+	"INSERT INTO quarantine_9 SELECT bdf, coalesce(serial, ''), reason, since, was, driver, 0 FROM quarantine;"
+	"DROP TABLE quarantine;"
+	"ALTER TABLE quarantine_9 RENAME TO quarantine;"
+	"PRAGMA user_version = 9;";
+
+static const char *const schemas[] = { schema_1, schema_2, schema_3, schema_4, schema_5, schema_6, schema_7, schema_8, schema_9 }; /* [n] makes version n + 1 of version n */
 
 #define SCHEMA_VERSION ((int)ARRAY_SIZE(schemas))
 

@@ -49,6 +49,7 @@ struct member {
 	size_t            nothers;
 	struct span       span; /* since it was started */
 	bool              back; /* it is reverted */
+	bool              unknown; /* it ran out of time: how its function is, nobody knows */
 	int               r;
 	struct error      err;
 };
@@ -266,6 +267,7 @@ static void take_note(struct walk *w, const struct member *m)
 
 static void finish(struct walk *w, struct member *m)
 {
+	m->step->sick = m->r == GATE_QUARANTINED; /* without an effect */
 	if (!m->effect)
 		return;
 	if (m->task) {
@@ -277,6 +279,9 @@ static void finish(struct walk *w, struct member *m)
 	add_span(w->s, m->step, &m->span);
 	if (m->back && gate_keeps(&m->gate, m->step->kind, m->r))
 		m->r = GATE_QUARANTINED;
+	m->unknown = m->r == -ETIMEDOUT && plan_step_of_function(m->step->kind) &&
+					!(w->s->guard && crew_late(w->s->guard->crew)); /* when velad ends, nobody has waited long enough */
+	m->step->sick = m->unknown || m->r == GATE_QUARANTINED;
 	if (m->r == 0) {
 		m->seen = m->effect->seen;
 		take_note(w, m);
@@ -370,7 +375,7 @@ static int find_gates(struct walk *w, struct store_tx *tx, struct error *err)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < w->n; i++)
-		if (gate_concerns(w->wave[i].step->kind))
+		if (plan_step_of_function(w->wave[i].step->kind))
 			r = gate_find(&w->wave[i].gate, tx, w->wave[i].step, &w->arena, err);
 	return r;
 }
@@ -389,14 +394,16 @@ static int look_at_gates(struct walk *w, struct error *err)
 	return r < 0 ? r : find_gates(w, tx, err);
 }
 
-/* Functions that are not fit to be lent. */
+/* Functions that are not fit to be lent, and those of which nobody knows how they are. */
 static int commit_sick(struct walk *w, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
 	int r = store_begin(&tx, w->s->store, err);
 
+	if (r == 0)
+		r = find_gates(w, tx, err);
 	for (size_t i = 0; r == 0 && i < w->n; i++)
-		if (w->wave[i].r == GATE_QUARANTINED)
+		if (w->wave[i].r == GATE_QUARANTINED || w->wave[i].unknown)
 			r = gate_keep(tx, &w->wave[i].gate, w->wave[i].step, NULL, &w->wave[i].err, err);
 	return r == 0 ? store_commit(tx, err) : r;
 }
@@ -411,16 +418,15 @@ static int probe_wave(struct walk *w, struct error *err)
 	for (size_t i = 0; i < w->n; i++)
 		start(w, &w->wave[i], PROBE);
 	r = finish_all(w, err);
-	if (r == GATE_QUARANTINED) {
+	if (r < 0)
 		(void)commit_sick(w, &ignored); /* r is what counts */
-		r = err->code = -EIO;
-	}
-	return r;
+	return r == GATE_QUARANTINED ? err->code = -EIO : r;
 }
 
 static int apply_wave(struct walk *w, struct error *err)
 {
 	const struct steps *s = w->s;
+	struct error ignored = ERROR_INIT;
 	int r = probe_wave(w, err);
 
 	if (r == 0)
@@ -436,6 +442,8 @@ static int apply_wave(struct walk *w, struct error *err)
 			set_state(s, w->wave[i].step, STEP_DONE);
 			w->done[w->wave[i].step - s->step] = true;
 		}
+	if (r < 0)
+		(void)commit_sick(w, &ignored); /* r is what counts */
 	return r;
 }
 
@@ -480,7 +488,7 @@ static int find_originals(struct walk *w, struct error *err)
 	for (size_t i = 0; r == 0 && i < w->n; i++) {
 		struct member *m = &w->wave[i];
 
-		r = gate_concerns(m->step->kind) ? gate_find(&m->gate, tx, m->step, &w->arena, err) : 0;
+		r = plan_step_of_function(m->step->kind) ? gate_find(&m->gate, tx, m->step, &w->arena, err) : 0;
 		if (r == 0)
 			r = rows_step_others(tx, &m->others, &m->nothers, w->s->instance, m->step, &w->arena, err);
 		if (r == 0)
@@ -532,8 +540,8 @@ static int commit_back(struct walk *w, struct error *err)
 
 		if (next != STEP_PENDING)
 			r = rows_step_set(tx, s->instance, m->step->seq, next, NULL, err);
-		if (r == 0 && m->r == GATE_QUARANTINED)
-			r = gate_keep(tx, &m->gate, m->step, m->original, &m->err, err);
+		if (r == 0 && (m->r == GATE_QUARANTINED || m->unknown))
+			r = gate_keep(tx, &m->gate, m->step, m->unknown ? NULL : m->original, &m->err, err);
 		if (r == 0 && (next == STEP_REVERTED || m->r == GATE_QUARANTINED) && m->original && !is_shared(m))
 			r = rows_original_drop(tx, m->step, err);
 	}
@@ -545,10 +553,10 @@ static int commit_back(struct walk *w, struct error *err)
 }
 
 /* Unbinding a function that a guest has open waits for that guest (drivers/vfio/vfio_main.c, vfio_unregister_group_dev),
- * perhaps for ever; and what hangs may still change its target. */
+ * perhaps for ever. A function that hangs is in quarantine, and holds up nobody: no call on it is made before that one returns. */
 static bool holds_back(const struct member *m)
 {
-	return m->r == -ETIMEDOUT || (m->r < 0 && m->step->kind == PLAN_STEP_DOMAIN);
+	return (m->r == -ETIMEDOUT && !m->unknown) || (m->r < 0 && m->step->kind == PLAN_STEP_DOMAIN);
 }
 
 static int revert_wave(struct walk *w, int *first, struct error *err)

@@ -26,9 +26,24 @@ static const char *sick_bdf(const struct place *p, struct bdf bdf)
 	return NULL;
 }
 
-/* It, or another function of its device that would go along with it. */
+/* A port above it. */
+static const char *sick_above(const struct place *p, struct bdf bdf)
+{
+	uint32_t at = p->in->nsick ? topo_find(p->in->topo, bdf) : TOPO_NONE;
+	const char *sick = NULL;
+
+	for (uint32_t up = at == TOPO_NONE ? at : topo_at(p->in->topo, at)->parent; up != TOPO_NONE && !sick; up = topo_at(p->in->topo, up)->parent)
+		sick = sick_bdf(p, topo_at(p->in->topo, up)->fn->bdf);
+	return sick;
+}
+
+/* It, a port above it, or another function of its device that would go along with it. */
 static const char *sick_of(const struct place *p, const struct host_function *fn)
 {
+	const char *above = sick_above(p, fn->bdf);
+
+	if (above)
+		return above;
 	for (size_t i = 0; i < p->in->nsick && !fn->facts->is_vf && fn->iommu_group >= 0; i++) {
 		const struct host_function *o = host_function_find(topo_inventory(p->in->topo), p->in->sick[i].bdf);
 
