@@ -28,6 +28,7 @@ static const struct api_error errors[] = {
 	{ -EIDRM, 410, "Gone" },
 	{ -EREMCHG, 412, "Precondition Failed" },
 	{ -EKEYREJECTED, 422, "Unprocessable Content" },
+	{ -ETIME, 422, "Unprocessable Content" }, /* it may fit or not: a search that was given up */
 	{ -EUSERS, 503, "Service Unavailable" },
 	{ -ENOSPC, 409, "Conflict" },
 	{ -ENODEV, 503, "Service Unavailable" },

@@ -18,7 +18,7 @@ static const struct {
 	{ -ENOENT, "not_found" },     { -EOPNOTSUPP, "method" }, { -EEXIST, "exists" },    { -EBUSY, "busy" },
 	{ -ESTALE, "stale_plan" },    { -EIDRM, "gone" },        { -ENOSPC, "no_capacity" }, { -ENODEV, "host" },
 	{ -EREMOTEIO, "hypervisor" }, { -ETIMEDOUT, "timeout" }, { -ECANCELED, "cancelled" }, { -EREMCHG, "changed" },
-	{ -EKEYREJECTED, "key_reused" }, { -EUSERS, "limit" }, { -EIO, "internal" }, /* the last: what the rest becomes */
+	{ -EKEYREJECTED, "key_reused" }, { -EUSERS, "limit" }, { -ETIME, "not_decided" }, { -EIO, "internal" }, /* the last: what the rest becomes */
 };
 
 const char *error_name(int code)

@@ -33,7 +33,7 @@ static int count(unsigned *ret, uint64_t *left, const struct plan_input *in, uns
 	struct error too_many = ERROR_INIT;
 	int r = plan_gang_count(ret, left, in, most, &too_many);
 
-	if (r == -E2BIG) {
+	if (r == -ETIME) {
 		*ret = UNCOUNTED;
 		r = 0;
 	}

@@ -65,7 +65,7 @@ static int add_choice(struct member *m, const struct solve_want *w, bool lifted,
 	if (!solve(&a, &m->p->host, &m->p->free, w))
 		return 0;
 	if (m->n == SETS_MAX)
-		return error_set(err, -E2BIG, "more than %d ways to give %u GPUs; narrow the request with numa_node, require or exclude",
+		return error_set(err, -ETIME, "not decided: more than %d ways to give %u GPUs; narrow the request with numa_node, require or exclude",
 				 SETS_MAX, w->gpus);
 	if (m->n == m->room) {
 		size_t room = m->room ? m->room * 2 : 64;
@@ -404,7 +404,7 @@ static int try_plans(struct gang *g, struct error *err)
 	if (g->count_only && g->m[0].in.request->gdr != PLAN_GDR_REQUIRED)
 		return 1; /* what is counted is equal, and only then do routes forbid */
 	if (++g->plans > PLANS_MAX)
-		return error_set(err, -E2BIG, "%d ways to give all bundles are forbidden by their routes; ask for fewer at once", PLANS_MAX);
+		return error_set(err, -ETIME, "not decided: %d ways to give all bundles are forbidden by their routes; ask for fewer at once", PLANS_MAX);
 	r = plan_them(g, /* vfs= */ false, err);
 	if (r == 0 && vfs_suffice(g, g->n))
 		r = plan_them(g, /* vfs= */ true, err);
@@ -440,8 +440,8 @@ static int choose(struct gang *g, size_t i, uint64_t used, struct error *err)
 	for (m->at = now.from; m->at < m->n && r == 0; m->at++) {
 		if (chosen(m)->gpus & used || !gpus_suffice(g, i + 1, used | chosen(m)->gpus))
 			continue;
-		if (++g->visits > VISITS_MAX)
-			return error_set(err, -E2BIG, "too many ways to give %zu bundles at once; ask for fewer, or narrow them with "
+		if (++g->visits > (g->in->patience ? g->in->patience : VISITS_MAX))
+			return error_set(err, -ETIME, "not decided: too many ways to give %zu bundles at once; ask for fewer, or narrow them with "
 					 "numa_node or require", g->n);
 		if (rooms_suffice(g, i + 1) && vfs_suffice(g, i + 1))
 			r = choose(g, i + 1, used | chosen(m)->gpus, err);

@@ -16,7 +16,7 @@ struct plan_gang {
 	struct plan *all;                 /* owned; its reasons are those of the whole: no bundle, no steps */
 };
 
-/* in->request does not count. -ENOMEM, -E2BIG: too many ways to look at. */
+/* in->request does not count. -ENOMEM, -ETIME: not decided, there are too many ways to look at. */
 int plan_gang_make(struct plan_gang **ret, const struct plan_input *in, const struct plan_request *const *request, size_t n,
 		   struct error *err);
 struct plan_gang *plan_gang_free(struct plan_gang *g); /* NULL is fine; returns NULL */

@@ -203,17 +203,6 @@ void plan_partitions_find(struct plan_partitions *ret, const struct topo *t, con
 	settle(ret);
 }
 
-bool plan_partitions_allow(const struct plan_partitions *p, uint64_t set)
-{
-	set &= p->fabric;
-	if (p->mode != PLAN_FABRIC_SHARED || !set)
-		return true;
-	for (size_t i = 0; i < p->nallowed; i++)
-		if (p->allowed[i] == set)
-			return true;
-	return false;
-}
-
 const struct plan_partition *plan_partition_of(const struct plan_partitions *p, uint64_t set)
 {
 	for (size_t i = 0; i < p->n && (set & p->fabric); i++)

@@ -72,8 +72,6 @@ struct plan_partitions {
 /* gpu: topology indexes of the GPUs that bits number, 64 at most; boards NULL: no table. */
 void plan_partitions_find(struct plan_partitions *ret, const struct topo *t, const struct plan_boards *boards,
 			  const uint32_t *gpu, size_t ngpus);
-/* Whether the GPUs of this set can be one guest's. */
-bool plan_partitions_allow(const struct plan_partitions *p, uint64_t set);
 /* Reasons why no set of `want` GPUs out of `free` can be given; none if there is one. */
 void plan_partitions_say(const struct plan_partitions *p, const struct topo *t, struct plan *plan, uint64_t free, unsigned want);
 /* The partition that this set is; NULL: none, or no partition is needed. */

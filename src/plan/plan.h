@@ -96,6 +96,7 @@ struct plan_input {
 	size_t                     nheld;
 	const struct plan_settings_held *settings; /* what else of functions and ports other instances hold */
 	size_t                     nsettings;
+	uint64_t                   patience; /* steps of a gang's search, then it is not decided; 0: as many as usual */
 	bool                       vacant; /* memory as if no guest had any: all that there is */
 	struct plan_policy         policy;
 };

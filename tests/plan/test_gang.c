@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Gangs against an independent brute force on invented hosts, and by hand where greed would fail. */
+#include <errno.h>
+
+#include "base/error.h"
 #include "plan/capacity.h"
 #include "plan/gang.h"
 #include "synth.h"
@@ -385,6 +388,58 @@ static void all_ways_in_vain(void **state)
 	topo_unref(t);
 }
 
+/* A search that is given up says so: neither that the bundles fit nor that they do not. */
+static void given_up_is_not_decided(void **state)
+{
+	struct synth host = { .nodes = 2, .bridges = 1, .switches = 4, .gpus = 2, .nics = 1, .total_vfs = 4, .free_mib = 65536 };
+	autofree char *text = synth_text(&host);
+	struct topo *t = test_topo_text(text);
+	struct plan_request two = test_request("{\"gpus\":2,\"vfs_per_gpu\":1,\"vcpus\":2,\"memory\":\"128M\",\"gdr\":\"off\"}");
+	const struct plan_request *request[] = { &two, &two, &two };
+	struct plan_input in = { .topo = t, .policy = TEST_POLICY, .patience = 2 };
+	struct error err = ERROR_INIT;
+	struct plan_gang *g = NULL;
+
+	(void)state;
+	assert_int_equal(plan_gang_make(&g, &in, request, ARRAY_SIZE(request), &err), -ETIME);
+	assert_null(g);
+	assert_string_equal(error_name(err.code), "not_decided");
+	assert_non_null(strstr(err.text, "not decided"));
+	in.patience = 0;
+	err = ERROR_INIT;
+	assert_int_equal(plan_gang_make(&g, &in, request, ARRAY_SIZE(request), &err), 0);
+	assert_true(g->fits);
+	plan_gang_free(g);
+	plan_request_done(&two);
+	topo_unref(t);
+}
+
+/* openstack/placement's bug 2126751 (cases.md C 39): eight GPUs, each asked for as a group of its own, were 8^8 combinations
+ * there. Here they are one set, and a gang of eight equal bundles takes no more steps than it has bundles. */
+static void eight_groups_are_one_way(void **state)
+{
+	struct synth host = { .nodes = 2, .bridges = 1, .switches = 2, .gpus = 2, .nics = 1, .total_vfs = 8, .free_mib = 65536 };
+	autofree char *text = synth_text(&host);
+	struct topo *t = test_topo_text(text);
+	struct plan_request one = test_request("{\"gpus\":1,\"vfs_per_gpu\":1,\"vcpus\":1,\"memory\":\"64M\",\"gdr\":\"off\"}");
+	const struct plan_request *request[9];
+	struct plan_input in = { .topo = t, .policy = TEST_POLICY, .patience = 8 };
+	struct error err = ERROR_INIT;
+	struct plan_gang *g = NULL;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(request); i++)
+		request[i] = &one;
+	assert_int_equal(plan_gang_make(&g, &in, request, 8, &err), 0);
+	assert_true(g->fits);
+	g = plan_gang_free(g);
+	assert_int_equal(plan_gang_make(&g, &in, request, 9, &err), 0); /* and that a ninth does not fit takes none at all */
+	assert_false(g->fits);
+	plan_gang_free(g);
+	plan_request_done(&one);
+	topo_unref(t);
+}
+
 static void refusals_name_the_bundle(void **state)
 {
 	static const char *const list[] = { "{\"gpus\":4}", "{\"gpus\":9}" };
@@ -530,7 +585,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equals_brute_force), cmocka_unit_test(greed_fails), cmocka_unit_test(memory_is_shared),
-		cmocka_unit_test(all_ways_in_vain), cmocka_unit_test(refusals_name_the_bundle), cmocka_unit_test(counting), cmocka_unit_test(capacity), cmocka_unit_test(capacity_of_more),
+		cmocka_unit_test(all_ways_in_vain), cmocka_unit_test(given_up_is_not_decided), cmocka_unit_test(eight_groups_are_one_way),
+		cmocka_unit_test(refusals_name_the_bundle), cmocka_unit_test(counting), cmocka_unit_test(capacity), cmocka_unit_test(capacity_of_more),
 	};
 
 	return cmocka_run_group_tests_name("gang", tests, NULL, NULL);

@@ -114,7 +114,7 @@ static void exit_statuses(void **state)
 	} expected[] = {
 		{ "invalid", 2 }, { "too_large", 2 }, { "denied", 1 },     { "not_found", 3 },  { "exists", 4 },  { "busy", 4 },
 		{ "stale_plan", 4 }, { "gone", 4 }, { "no_capacity", 5 }, { "method", 1 }, { "host", 1 }, { "hypervisor", 1 }, { "timeout", 8 }, { "internal", 1 },
-		{ "cancelled", 1 }, { "changed", 4 }, { "key_reused", 4 }, { "limit", 1 },
+		{ "cancelled", 1 }, { "changed", 4 }, { "key_reused", 4 }, { "limit", 1 }, { "not_decided", 1 },
 	};
 
 	(void)state;
