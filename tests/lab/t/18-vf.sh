@@ -24,6 +24,7 @@ finding() { l1 "velactl -o json show $1 | jq -r '[.findings[].rule | select(star
 
 # VFs that are there already, the first with something that its last user left
 l1 "echo 2 >/sys/bus/pci/devices/$pf/sriov_numvfs; nic=\$(ls /sys/bus/pci/devices/$pf/net); ip link set \"\$nic\" up
+	until [ \"\$(cat /sys/class/net/\$nic/carrier)\" = 1 ]; do sleep 0.2; done # without, igb takes no rate
 	ip link set \"\$nic\" vf 0 mac 0a:00:00:00:00:09 vlan 9 qos 1 trust on max_tx_rate 50"
 before=$(vf 0)
 matches "what an operator has set" '0a:00:00:00:00:09.*vlan 9.*qos 1.*trust on' "$before"
