@@ -408,14 +408,30 @@ static void write_tpm(struct domain *d)
 	xml_close(&d->xml);
 }
 
+/* What boots from a disk may run QEMU's guest agent: libvirt then asks it to shut down, and ACPI where it does not answer
+ * (qemuDomainShutdownFlags(), src/qemu/qemu_driver.c). */
+static void write_agent(struct domain *d)
+{
+	xml_open(&d->xml, "controller", "type", "virtio-serial", "index", "0");
+	write_address(d, (struct guest_addr){ .slot = GUEST_SLOT_RNG, .function = 1 }, false);
+	xml_close(&d->xml);
+	xml_open(&d->xml, "channel", "type", "unix");
+	xml_leaf(&d->xml, "target", "type", "virtio", "name", "org.qemu.guest_agent.0");
+	xml_close(&d->xml);
+}
+
 static void write_devices(struct domain *d)
 {
+	bool agent = d->request->seed.image || *d->request->disk;
+
 	xml_open(&d->xml, "devices");
 	if (d->env->emulator)
 		xml_text(&d->xml, "emulator", d->env->emulator);
 	guest_disks_write(&d->xml, d->request, d->env);
 	write_controllers(d);
 	write_console(d);
+	if (agent)
+		write_agent(d);
 	write_hostdevs(d);
 	write_tpm(d);
 	xml_leaf(&d->xml, "memballoon", "model", "none");
@@ -423,7 +439,7 @@ static void write_devices(struct domain *d)
 	xml_open(&d->xml, "backend", "model", "random");
 	xml_putf(&d->xml, "/dev/urandom");
 	xml_close(&d->xml);
-	write_address(d, (struct guest_addr){ .slot = GUEST_SLOT_RNG }, false);
+	write_address(d, (struct guest_addr){ .slot = GUEST_SLOT_RNG }, agent);
 	xml_close(&d->xml);
 	xml_close(&d->xml);
 }

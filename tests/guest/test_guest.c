@@ -352,6 +352,9 @@ static void test_block_disk(void **state)
 	f.request.disk = arena_strdup(&f.plan->arena, "/dev/vg0/train");
 	xml = make_xml(&f);
 	assert_xpath(xml, "/domain/devices/disk[@type='block']/source/@dev", "/dev/vg0/train");
+	assert_xpath(xml, "/domain/devices/channel/target[@type='virtio']/@name", "org.qemu.guest_agent.0");
+	assert_xpath(xml, "/domain/devices/controller[@type='virtio-serial']/address/@function", "0x1");
+	assert_xpath(xml, "/domain/devices/rng/address/@multifunction", "on");
 	assert_xpath(xml, "/domain/memory", "524288"); /* no cells at all: the request's own numbers */
 	assert_xpath(xml, "/domain/vcpu", "1");
 	fx_done(&f);
