@@ -18,6 +18,9 @@
 #define PROTOCOL "velad-console"
 #define LEAVE    0x1d /* Ctrl-], as virsh and telnet have it */
 
+#define HEARS_MS    200 /* velad hears of a guest's end from libvirt, as we do */
+#define HEARS_TRIES 10
+
 enum ended { BY_US, BY_THEM };
 
 /* "open", or "CODE TEXT". */
@@ -134,19 +137,31 @@ static int read_leave(char *ret, const char *text, struct error *err)
 	return error_set(err, -EINVAL, "--escape takes a character, or ^ and one, such as ^]; not \"%.20s\"", text);
 }
 
-/* Why the other end closed: a guest that runs still has lost its viewer by somebody else. */
+static bool runs(json_object *doc)
+{
+	const char *state = ctl_doc_text(doc, "state");
+
+	return strcmp(state, "running") == 0 || strcmp(state, "degraded") == 0;
+}
+
+/* Why the other end closed: a guest that runs still, also once velad must have heard of its end, has lost its viewer otherwise. */
 static enum ctl_exit tell_end(struct ctl *c, const char *name, const char *path)
 {
 	auto_(json_object_put) json_object *doc = NULL;
 	struct error err = ERROR_INIT;
-	const char *state = ctl_remote(&doc, c, "GET", path, NULL, &err) == 0 ? ctl_doc_text(doc, "state") : NULL;
+	int r = ctl_remote(&doc, c, "GET", path, NULL, &err);
 
-	if (state && (strcmp(state, "running") == 0 || strcmp(state, "degraded") == 0)) {
+	for (int i = 0; i < HEARS_TRIES && r == 0 && runs(doc); i++) {
+		json_object_put(steal(doc));
+		(void)poll(NULL, 0, HEARS_MS);
+		r = ctl_remote(&doc, c, "GET", path, NULL, &err);
+	}
+	if (r == 0 && runs(doc)) {
 		(void)error_set(&err, -EIO, "the console of %s has ended, and the guest runs: somebody took it over, or libvirt or velad was restarted",
 				name);
 		return ctl_fail(c, &err);
 	}
-	(void)fprintf(stderr, "velactl: the console of %s has ended: the guest is %s\n", name, state ? state : "gone");
+	(void)fprintf(stderr, "velactl: the console of %s has ended: the guest is %s\n", name, r == 0 ? ctl_doc_text(doc, "state") : "gone");
 	return CTL_OK;
 }
 
