@@ -59,7 +59,7 @@ def raw(data): # the answer's code
     except (BrokenPipeError, ConnectionResetError):
         a = b""
     return struct.unpack_from("i", a, 4)[0] if a else "closed"
-OPEN, LOAD, COUNT, DRIVER, WORD = range(1, 6) # act/wire.h
+OPEN, LOAD, COUNT, AUTOPROBE, DRIVER, WORD = range(1, 7) # act/wire.h
 def call(verb, bdf="0000:00:00.0", number=0, set=0, clear=0, driver="", override="", version=2):
     d, b, f = bdf.split(":")
     dev, fn = f.split(".")
