@@ -3,7 +3,7 @@
 # to them, and what must hold of them afterwards. One guest with a GPU and a VF, which comes and goes.
 import contextlib, http.client, json, mmap, os, shutil, signal, socket, sqlite3, struct, subprocess, tempfile, time
 
-COUNT, KILL, FAIL, HANG = range(4)
+COUNT, KILL, FAIL, HANG, STOP = range(5)
 NOBODY = 65534
 GUEST = {"name": "one", "gpus": 1, "vfs_per_gpu": 1, "vcpus": 1, "memory": 256 << 20, "gdr": "required", "require": ["0000:23:00.0"]}
 
