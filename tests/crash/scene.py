@@ -92,7 +92,8 @@ class Scene:
         self.control.disarm()
         self.stop(signal.SIGKILL)
         self.stop_helper()
-        subprocess.run(["umount", self.root], check=True)
+        self.await_that(lambda: subprocess.run(["umount", self.root], stderr=subprocess.DEVNULL).returncode == 0,
+                        "processes of a velad that is gone end, too")
         shutil.rmtree(self.dir)
 
     def write_conf(self, more):
