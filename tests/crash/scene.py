@@ -84,8 +84,12 @@ class Scene:
         os.chmod(self.dir + "/uevents", 0o666)
         for n in "10": # this text host has no folder of IOMMU groups: it comes with the first VF
             self.put("sys/bus/pci/devices/0000:25:00.0/sriov_numvfs", n)
-        self.start()
-        self.before = self.state()
+        try:
+            self.start()
+            self.before = self.state()
+        except Wrong:
+            self.close()
+            raise
 
     def close(self):
         self.fault("clear")
