@@ -500,6 +500,7 @@ int act_virt_type(struct act_virt *v, char ret[16], unsigned *qemu, struct error
 
 /* ---- watching ------------------------------------------------------------------------------------------ */
 
+/* "Failed" is what QEMU's driver says when QEMU died (processMonitorEOFEvent(), src/qemu/qemu_driver.c). */
 static void on_event(virConnectPtr conn, virDomainPtr dom, int event, int detail, void *opaque)
 {
 	struct act_virt *v = opaque;
@@ -508,7 +509,8 @@ static void on_event(virConnectPtr conn, virDomainPtr dom, int event, int detail
 	if (event == VIR_DOMAIN_EVENT_STARTED)
 		v->fn(v->fn_self, virDomainGetName(dom), ACT_DOMAIN_RUNNING);
 	else if (event == VIR_DOMAIN_EVENT_STOPPED)
-		v->fn(v->fn_self, virDomainGetName(dom), detail == VIR_DOMAIN_EVENT_STOPPED_CRASHED ? ACT_DOMAIN_CRASHED : ACT_DOMAIN_SHUTOFF);
+		v->fn(v->fn_self, virDomainGetName(dom), detail == VIR_DOMAIN_EVENT_STOPPED_CRASHED || detail == VIR_DOMAIN_EVENT_STOPPED_FAILED ?
+		      ACT_DOMAIN_CRASHED : ACT_DOMAIN_SHUTOFF);
 	else if (event == VIR_DOMAIN_EVENT_UNDEFINED)
 		v->fn(v->fn_self, virDomainGetName(dom), ACT_DOMAIN_ABSENT);
 	else if (event == VIR_DOMAIN_EVENT_DEFINED)
