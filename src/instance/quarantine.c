@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* SQL for quarantine and wear, and the calls of instance.h on them. A row is of a place and of the card that was in it, by its serial
- * number: another card at that BDF is given, and this one is not wherever it is. Where one of the two numbers is not known, the
- * place counts. */
+ * number, where that is known. Plans go by the place: whatever is at that BDF is not given, also a new card, until an operator says
+ * so. */
 #include "instance/quarantine.h"
 
 #include <errno.h>

@@ -195,7 +195,14 @@ static int get_checks(void *self, const struct api_request *req, struct api_resp
 	in.qemu = m->qemu;
 	if (r == 0)
 		r = check_host(&report, &in, err);
-	return r < 0 ? r : answer(res, check_json(report), err);
+	r = r < 0 ? r : answer(res, check_json(report), err);
+	if (r == 0) {
+		struct json_out o = { .obj = res->body };
+
+		json_add_string(&o, "scrub", *m->conf.scrub == '/' ? m->conf.scrub : "not configured");
+		r = o.failed ? error_set(err, -ENOMEM, "no memory for the answer") : 0;
+	}
+	return r;
 }
 
 static int get_changes(void *self, const struct api_request *req, struct api_response *res, struct error *err)

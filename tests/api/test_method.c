@@ -62,7 +62,7 @@ static void parameters_are_decoded(void **state)
 		{ "/v1/things/%20", NULL },      { "/v1/things/%7f", NULL },     { "/v1/things/%ff", NULL },
 		{ "/v1/things/\xff", NULL },     { "/v1/things/%c3%a9", NULL },
 	};
-	char param[API_PARAM_MAX], allow[64], path[256] = "/v1/things/";
+	char param[API_PARAM_MAX], allow[64], path[16 + 3 * API_PARAM_MAX] = "/v1/things/";
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

@@ -31,6 +31,7 @@ out=$(ctl delete one 2>&1) || not_ok "delete" "$out"
 is "delete resets each function of the guest, and no other" "$functions" "$(resets)"
 same "the host is as before"
 is "nothing is in quarantine, and scrub: not configured is shown" " not configured" "$(quarantine) $(ctl -o json op show 2 | of 'd["scrub"]')"
+is "and doctor says it" "between guests, scrub: not configured" "$(ctl doctor 2>/dev/null | grep '^between guests')"
 
 # ---- stopped and started
 ctl create one "${guest[@]}" >/dev/null 2>&1
