@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-#define ALL         0xff
+#include "plan/sets.h"
+
 #define NODES_MAX   4 /* that devices are on */
 #define CHOICES_MAX (1 << NODES_MAX)
 
@@ -33,99 +34,6 @@ struct few {
 	bool          exact;                 /* bits say all there is */
 	bool          vfs_seen;              /* all that can have VFs within path and width, on the nodes that they are on */
 };
-
-/* ---- sets of sets ------------------------------------------------------------------------------- */
-
-static const uint64_t with_word[6] = { UINT64_C(0xaaaaaaaaaaaaaaaa), UINT64_C(0xcccccccccccccccc), UINT64_C(0xf0f0f0f0f0f0f0f0),
-				       UINT64_C(0xff00ff00ff00ff00), UINT64_C(0xffff0000ffff0000), UINT64_C(0xffffffff00000000) };
-
-static inline struct sets both(struct sets a, struct sets b)
-{
-	return (struct sets){ { a.w[0] & b.w[0], a.w[1] & b.w[1], a.w[2] & b.w[2], a.w[3] & b.w[3] } };
-}
-
-static inline struct sets either(struct sets a, struct sets b)
-{
-	return (struct sets){ { a.w[0] | b.w[0], a.w[1] | b.w[1], a.w[2] | b.w[2], a.w[3] | b.w[3] } };
-}
-
-static inline struct sets but_not(struct sets a, struct sets b)
-{
-	return (struct sets){ { a.w[0] & ~b.w[0], a.w[1] & ~b.w[1], a.w[2] & ~b.w[2], a.w[3] & ~b.w[3] } };
-}
-
-static inline bool any(struct sets a)
-{
-	return (a.w[0] | a.w[1] | a.w[2] | a.w[3]) != 0;
-}
-
-static inline struct sets none(void)
-{
-	return (struct sets){ { 0 } };
-}
-
-static inline struct sets every(void)
-{
-	return (struct sets){ { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX } };
-}
-
-/* Sets that have this GPU. */
-static inline struct sets with(uint32_t g)
-{
-	uint64_t w = g < 6 ? with_word[g] : 0;
-
-	return (struct sets){ { w, w | (uint64_t)-(g == 6), w | (uint64_t)-(g == 7), w | (uint64_t)-(g >= 6) } };
-}
-
-static struct sets with_any(uint32_t gpus)
-{
-	struct sets ret = none();
-
-	for (; gpus; gpus &= gpus - 1)
-		ret = either(ret, with(lowest(gpus)));
-	return ret;
-}
-
-static struct sets with_all(uint32_t gpus)
-{
-	struct sets ret = every();
-
-	for (; gpus; gpus &= gpus - 1)
-		ret = both(ret, with(lowest(gpus)));
-	return ret;
-}
-
-/* Sets with so many of these at least. */
-static struct sets at_least(uint32_t gpus, uint32_t n)
-{
-	struct sets have[9] = { every() };
-
-	if (n > count(gpus))
-		return none();
-	memset(&have[1], 0, n * sizeof(have[0]));
-	for (; gpus; gpus &= gpus - 1)
-		for (uint32_t i = n; i > 0; i--)
-			have[i] = either(have[i], both(have[i - 1], with(lowest(gpus))));
-	return have[n];
-}
-
-/* And those that have some of these GPUs more. */
-static struct sets with_more(struct sets a, uint32_t gpus)
-{
-	for (; gpus; gpus &= gpus - 1) {
-		uint32_t d = lowest(gpus);
-		struct sets has = with(d), b = but_not(a, has);
-
-		if (d < 6)
-			b = (struct sets){ { b.w[0] << (1u << d), b.w[1] << (1u << d), b.w[2] << (1u << d), b.w[3] << (1u << d) } };
-		else if (d == 6)
-			b = (struct sets){ { 0, b.w[0], 0, b.w[2] } };
-		else
-			b = (struct sets){ { 0, 0, b.w[0], b.w[1] } };
-		a = either(a, b);
-	}
-	return a;
-}
 
 /* ---- VFs within a bound ------------------------------------------------------------------------- */
 
