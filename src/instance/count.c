@@ -32,10 +32,17 @@ static int count(struct store_tx *tx, struct inst_count **ret, size_t *n, const 
 }
 
 int inst_counts(struct inst_manager *m, struct inst_count **instance, size_t *instances, struct inst_count **op, size_t *ops,
-		struct arena *arena, struct error *err)
+		uint64_t *quarantined, struct arena *arena, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
+	struct inst_count *sick = NULL;
+	size_t n = 0;
 	int r = store_begin(&tx, m->store, err);
+
+	if (r == 0)
+		r = count(tx, &sick, &n, "SELECT '', '', count(*) FROM quarantine", arena, err);
+	if (r == 0)
+		*quarantined = n ? sick->n : 0;
 
 	if (r == 0)
 		r = count(tx, instance, instances, "SELECT '', state, count(*) FROM instance WHERE name NOT LIKE '% %' GROUP BY state", arena, err);

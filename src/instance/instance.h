@@ -222,9 +222,9 @@ struct inst_count {
 	const char *kind, *state; /* kind "" of instances */
 	uint64_t    n;
 };
-/* Instances by state, operations by kind and state; in the arena. */
+/* Instances by state, operations by kind and state, functions in quarantine; in the arena. */
 int inst_counts(struct inst_manager *m, struct inst_count **instance, size_t *instances, struct inst_count **op, size_t *ops,
-		struct arena *arena, struct error *err);
+		uint64_t *quarantined, struct arena *arena, struct error *err);
 
 struct inst_op_filter {
 	const char *instance, *state; /* NULL: any. -EINVAL: no such state */

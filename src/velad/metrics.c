@@ -37,8 +37,9 @@ static int add_counts(struct sbuf *b, struct inst_manager *m, struct error *err)
 {
 	struct inst_count *instance, *op;
 	size_t instances = 0, ops = 0;
+	uint64_t quarantined = 0;
 	struct arena arena = { 0 };
-	int r = inst_counts(m, &instance, &instances, &op, &ops, &arena, err);
+	int r = inst_counts(m, &instance, &instances, &op, &ops, &quarantined, &arena, err);
 
 	if (r == 0) {
 		begin(b, "instances", "gauge", "Instances, by state.");
@@ -47,6 +48,8 @@ static int add_counts(struct sbuf *b, struct inst_manager *m, struct error *err)
 		begin(b, "operations", "gauge", "Operations that are remembered, by kind and state.");
 		for (size_t i = 0; i < ops; i++)
 			sbuf_addf(b, "velad_operations{kind=\"%s\",state=\"%s\"} %" PRIu64 "\n", op[i].kind, op[i].state, op[i].n);
+		one(b, "quarantined_functions", "gauge", "PCI functions that are given to nobody.", quarantined);
+		one(b, "hanging_calls", "gauge", "Calls on the machine or libvirt that were given up and have not returned.", inst_hanging(m));
 	}
 	arena_done(&arena);
 	return r;

@@ -77,12 +77,37 @@ is "and one that never was" "again is stopped, and has its devices|again is dele
 
 # ---- figures
 is "figures for Prometheus" "200" "$(http GET /metrics)"
+# prometheus.io/docs/instrumenting/exposition_formats: HELP and TYPE once and before the samples of their metric, which stand
+# together, no series twice; and by its habits only counters end in _total
+is "in the order that the format wants" "gauge counter" "$(tail -n +2 "$dir/answer" | python3 -c '
+import re, sys
+types, done, series, last = {}, set(), set(), None
+for line in sys.stdin.read().splitlines():
+    m = re.fullmatch(r"# (HELP|TYPE) (velad_[a-z_]+) (.+)", line)
+    if m and m[1] == "HELP":
+        assert m[2] not in done and m[3].endswith("."), line
+        done.add(m[2])
+        last = m[2]
+    elif m:
+        assert m[2] == last and m[2] not in types and m[2].endswith("_total") == (m[3] == "counter"), line
+        types[m[2]] = m[3]
+    elif line:
+        name, value = re.fullmatch(r"(.+) ([0-9]+)", line).groups()
+        assert name.split("{")[0] == last in types and name not in series, line
+        series.add(name)
+assert {"velad_hanging_calls", "velad_quarantined_functions"} <= series, series
+print(*sorted(set(types.values()), reverse=True))')"
+is "nothing hangs, nothing is in quarantine" "velad_quarantined_functions 0 velad_hanging_calls 0" "$(grep -E '^velad_(hanging|quarantined)' "$dir/answer" | tr '\n' ' ' | sed 's/ $//')"
 is "each line is one" "" "$(tail -n +2 "$dir/answer" | grep -Ev '^$|^# (HELP|TYPE) velad_[a-z_]+ .+|^velad_[a-z_]+(\{[a-z]+="[a-z0-9-]+"(,[a-z]+="[a-z0-9-]+")*\})? [0-9]+$')"
 is "what there is" 'velad_instances 1
 velad_operations{kind="create",state="succeeded"} 5
 velad_operations{kind="delete",state="succeeded"} 4
 velad_operations{kind="start",state="succeeded"} 1
 velad_operations{kind="stop",state="succeeded"} 1' "$(grep -E '^velad_(instances|operations)\{' "$dir/answer" | sed 's/^\(velad_instances\){[^}]*}/\1/')" # with velad the test driver's domains went
+sick=$(ctl -o json topo | of "[n['bdf'] for n in d['nodes'] if n['kind'] == 'gpu'][-1]")
+ctl quarantine add "$sick" "it is sick" >/dev/null
+is "one is in quarantine" "200 1" "$(http GET /metrics) $(sed -n 's/^velad_quarantined_functions //p' "$dir/answer")"
+ctl quarantine release "$sick" >/dev/null
 
 # ---- generations
 etag=$(http GET /v1/topology)
