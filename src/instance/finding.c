@@ -15,6 +15,12 @@ int rows_finding_add(struct store_tx *tx, const char *name, const struct rows_fi
 			       ARG_INT(f->last)), err);
 }
 
+int rows_finding_drop(struct store_tx *tx, const char *name, const char *rule, const char *device, struct error *err)
+{
+	return store_exec(tx, "DELETE FROM finding WHERE instance = ? AND rule = ? AND device = ?",
+			  ARGS(ARG_TEXT(name), ARG_TEXT(rule), ARG_TEXT(device)), err);
+}
+
 int rows_findings(struct store_tx *tx, struct rows_finding **ret, size_t *n, const char *name, struct arena *arena,
 		  struct error *err)
 {

@@ -421,7 +421,7 @@ int gate_run_release(struct inst_manager *m, struct job *j, struct error *err)
 	r = find_row(m, &q, step.bdf, &j->arena, err);
 	if (r == 0 && q) { /* else this was done before a crash */
 		gate.was = q->was;
-		if (cleanse(&s, &step, q->driver, &why) == 0)
+		if (adopt_check_function(m, step.bdf, &why) == 0 && cleanse(&s, &step, q->driver, &why) == 0)
 			r = drop_row(m, q, err);
 	}
 	if (r < 0)

@@ -75,7 +75,8 @@ struct inst_env {
 	void       *self;
 	struct inst_release release;
 	struct inst_crash crash;
-	struct host_root *root; /* borrowed; for counters of PCIe errors. NULL: nobody counts */
+	bool restart; /* guests that ran when the host went down are started again when it comes up */
+	struct host_root *root; /* borrowed; for counters of PCIe errors, groups, and the boot's id. NULL: nobody counts, and those are not known */
 	struct inst_deadlines deadlines; /* all zero: INST_DEADLINES */
 	unsigned    stop_ms;      /* for what runs when the daemon is told to end; 0: 10 s */
 	unsigned    workers;      /* operations that run side by side; 0: one */
@@ -146,12 +147,14 @@ int inst_quarantine_release(struct inst_manager *m, uint64_t *ret_op, struct bdf
  * ended, or is none that can be cancelled (delete, ACS restore). */
 int inst_cancel(struct inst_manager *m, uint64_t op, struct error *err);
 
-/* Devices that instances hold, for the planner; strings in the arena. */
+/* Whether what the store has was held against libvirt and the machine since this daemon runs. */
+bool inst_adopted(const struct inst_manager *m);
+/* Devices that instances hold, and domains that are no instance's, for the planner; strings in the arena. */
 int inst_taken(struct inst_manager *m, struct plan_taken **ret, size_t *n, struct arena *arena,
 	       struct error *err);
 /* CPUs and memory that they hold, likewise. */
 int inst_rooms(struct inst_manager *m, struct plan_room **ret, size_t *n, struct arena *arena, struct error *err);
-/* A libvirt domain of ours changed by itself (guest powered off, destroyed behind our back). name NULL: any of them may have. */
+/* A libvirt domain changed: a guest powered off, was destroyed behind our back, or is one that we know nothing of. NULL: any may have. */
 void inst_domain_changed(struct inst_manager *m, const char *name, enum act_domain state);
 /* Ports whose ACS control instances hold, with what it was before, for the planner; in the arena. */
 int inst_acs_held(struct inst_manager *m, struct plan_acs_held **ret, size_t *n, struct arena *arena, struct error *err);

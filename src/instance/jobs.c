@@ -4,11 +4,15 @@
 #include "instance/jobs.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/sbuf.h"
 #include "instance/gate.h"
 #include "instance/hold.h"
 #include "instance/life.h"
@@ -20,6 +24,15 @@
 static const char *what(const struct job *j)
 {
 	return rows_is_holder(j->in->name) ? "" : "instance ";
+}
+
+/* What it has from now on, and in which boot it was started. */
+static int note_devices(struct inst_manager *m, struct store_tx *tx, const struct job *j, enum inst_state next, bool drop, struct error *err)
+{
+	bool started = next == INST_RUNNING && (j->op->kind == OP_CREATE || j->op->kind == OP_START);
+	int r = drop ? rows_devices_drop(tx, j->in->name, err) : rows_devices_identify(tx, j->in->name, err);
+
+	return r == 0 && started ? rows_instance_boot(tx, j->in->name, m->adopt.boot, err) : r;
 }
 
 static int commit_end(struct inst_manager *m, struct job *j, enum inst_state next, bool drop_devices,
@@ -37,8 +50,8 @@ static int commit_end(struct inst_manager *m, struct job *j, enum inst_state nex
 	r = store_begin(&tx, m->store, err);
 	if (r == 0)
 		atomic_fetch_add(&m->domain_news, 1);
-	if (r == 0 && drop_devices)
-		r = rows_devices_drop(tx, j->in->name, err);
+	if (r == 0)
+		r = note_devices(m, tx, j, next, drop_devices, err);
 	if (r == 0 && (next != j->in->state || j->note)) /* a reboot leaves it as it is */
 		r = inst_enter(tx, j->in, next, j->op->detail ? j->op->detail : j->note, err);
 	if (r == 0)
@@ -109,11 +122,36 @@ int job_check_whole(const struct inst_manager *m, const struct job *j, struct er
 			 op_kind_text(j->op->kind));
 }
 
+/* A domain that somebody renamed keeps its new name. libvirt has it already, so it has nothing that XML would escape but & and <,
+ * which are in no sane name, and are refused. */
+static int rename_domain(char **xml, const char *from, const char *to, struct error *why)
+{
+	autofree char *old = NULL;
+	struct sbuf b = { 0 };
+	char *at;
+
+	if (asprintf(&old, "<name>%s</name>", from) < 0) {
+		old = NULL;
+		return error_set(why, -ENOMEM, "no memory for domain %s", to);
+	}
+	at = strstr(*xml, old);
+	if (!at)
+		return 0;
+	if (strpbrk(to, "&<"))
+		return error_set(why, -EINVAL, "its domain was renamed to \"%.80s\"; give it another name without & and <", to);
+	sbuf_addf(&b, "%.*s<name>%s</name>%s", (int)(at - *xml), *xml, to, at + strlen(old));
+	free(*xml);
+	*xml = sbuf_steal(&b);
+	return *xml ? 0 : error_set(why, -ENOMEM, "no memory for domain %s", to);
+}
+
 int job_apply(struct job *j, struct error *why)
 {
 	autofree char *xml = NULL;
 	int r = json_plan_xml(&xml, j->in->plan, why);
 
+	if (r == 0 && strcmp(j->in->domain, j->in->name) != 0)
+		r = rename_domain(&xml, j->in->name, j->in->domain, why);
 	if (r < 0)
 		return r;
 	j->steps.xml = xml;
@@ -140,6 +178,24 @@ static bool all_free(const struct job *j)
 	return sick && !left;
 }
 
+/* What another domain has is not reset below it. Where nothing was begun there is nothing to be careful of; and where libvirt cannot be
+ * asked, the step that ends the guest fails, and nothing is touched that it may have. */
+static int check_before_revert(struct inst_manager *m, struct job *j, struct error *why)
+{
+	bool begun = false;
+
+	for (size_t i = 0; i < j->steps.n; i++)
+		begun = begun || (j->steps.step[i].state != STEP_PENDING && j->steps.step[i].state != STEP_REVERTED);
+	return rows_is_holder(j->in->name) || !begun ? 0 : adopt_check(m, j, false, why);
+}
+
+int job_revert(struct inst_manager *m, struct job *j, struct error *why)
+{
+	int r = check_before_revert(m, j, why);
+
+	return r < 0 ? r : steps_revert(&j->steps, why);
+}
+
 /* Takes back what was begun. */
 static int undo(struct inst_manager *m, struct job *j, const struct error *why, struct error *err)
 {
@@ -148,7 +204,7 @@ static int undo(struct inst_manager *m, struct job *j, const struct error *why, 
 	bool clean;
 
 	j->steps.undo = true;
-	clean = steps_revert(&j->steps, &left) == 0;
+	clean = job_revert(m, j, &left) == 0;
 	j->cancelled = clean && why->code == -ECANCELED && j->cancel;
 	if (clean)
 		(void)error_set(&all, why->code, "%s%s: %s; everything was given back", what(j), name, why->text);
@@ -164,7 +220,7 @@ static int run_create(struct inst_manager *m, struct job *j, struct error *err)
 {
 	struct error why = ERROR_INIT;
 
-	if (job_check_whole(m, j, &why) == 0 && job_apply(j, &why) == 0)
+	if (job_check_whole(m, j, &why) == 0 && adopt_check(m, j, true, &why) == 0 && job_apply(j, &why) == 0)
 		return job_end(m, j, INST_RUNNING, false, NULL, err);
 	return undo(m, j, &why, err);
 }
@@ -173,7 +229,7 @@ static int run_delete(struct inst_manager *m, struct job *j, struct error *err)
 {
 	struct error left = ERROR_INIT, all = ERROR_INIT;
 
-	if (steps_revert(&j->steps, &left) == 0)
+	if (job_revert(m, j, &left) == 0)
 		return job_end(m, j, INST_DELETED, true, NULL, err);
 	(void)error_set(&all, left.code, "%s%s: %.380s; %s", what(j), j->in->name, left.text,
 			all_free(j) ? "that is in quarantine, the rest was given back; delete it again when the call has returned" :

@@ -45,5 +45,7 @@ int job_end_alone(struct inst_manager *m, struct job *j, const struct error *why
 int job_check_whole(const struct inst_manager *m, const struct job *j, struct error *why);
 /* The steps of its plan, the guest's start among them. */
 int job_apply(struct job *j, struct error *why);
+/* And back. -EBUSY: another domain has a device of it. */
+int job_revert(struct inst_manager *m, struct job *j, struct error *why);
 /* After its end. */
 void job_look_after(struct inst_manager *m, const struct job *j);

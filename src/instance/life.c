@@ -50,6 +50,25 @@ static int add(struct store_tx *tx, uint64_t *ret_op, const struct rows_instance
 	return r < 0 ? r : rows_instance_operation(tx, in->name, *ret_op, err);
 }
 
+int life_begin_start(struct store_tx *tx, const struct rows_instance *in, struct error *err)
+{
+	uint64_t op;
+
+	return add(tx, &op, in, OP_START, 0, err);
+}
+
+/* Its plan is for other places. */
+static int check_place(struct store_tx *tx, const struct asked *a, struct error *err)
+{
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	int r = a->wish->op != OP_START ? 0 : store_query(tx, &q, "SELECT device, text FROM finding WHERE instance = ? AND rule = ? ORDER BY device",
+							  ARGS(ARG_TEXT(a->name), ARG_TEXT(ADOPT_MOVED)), err);
+
+	if (r == 0 && q)
+		r = store_next(q, err);
+	return r > 0 ? error_set(err, -EBUSY, "instance %s: %s: %s", a->name, store_text(q, 0), store_text(q, 1)) : r;
+}
+
 static int begin(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct arena *arena, struct error *err)
 {
 	const struct asked *a = arg;
@@ -62,6 +81,8 @@ static int begin(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct 
 		r = op_check_none(tx, a->name, err);
 	if (r == 0 && !(a->wish->from >> in->state & 1))
 		return error_set(err, -EBUSY, "instance %s is %s; %s", a->name, inst_state_text(in->state), a->wish->instead);
+	if (r == 0)
+		r = check_place(tx, a, err);
 	if (r == 0)
 		r = manager_check_queue(tx, err);
 	return r < 0 ? r : add(tx, ret_op, in, a->wish->op, a->grace, err);
@@ -95,7 +116,7 @@ int life_run_start(struct inst_manager *m, struct job *j, struct error *err)
 {
 	struct error why = ERROR_INIT;
 
-	if (job_apply(j, &why) == 0)
+	if (adopt_check(m, j, true, &why) == 0 && job_apply(j, &why) == 0)
 		return job_end(m, j, INST_RUNNING, false, NULL, err);
 	return end_failed(m, j, INST_STOPPED, &why, err);
 }
@@ -130,7 +151,7 @@ static int await(struct inst_manager *m, const struct job *j, const struct act *
 		if (ends(m))
 			return error_set(why, -EINTR, "velad ends");
 		(void)nanosleep(&nap, NULL);
-		r = see(act, now, j->in->name, why);
+		r = see(act, now, j->in->domain, why);
 	}
 	return r;
 }
@@ -140,21 +161,21 @@ static int stop(struct inst_manager *m, struct job *j, const struct act *act, st
 {
 	enum act_domain now = ACT_DOMAIN_ABSENT;
 	struct error refused = ERROR_INIT;
-	int r = see(act, &now, j->in->name, why);
+	int r = see(act, &now, j->in->domain, why);
 
 	if (r == 0 && now == ACT_DOMAIN_RUNNING && j->op->grace > 0) {
-		if (act->ops->domain_order(act->self, j->in->name, ACT_ORDER_SHUTDOWN, &refused) == 0)
+		if (act->ops->domain_order(act->self, j->in->domain, ACT_ORDER_SHUTDOWN, &refused) == 0)
 			r = await(m, j, act, &now, why);
 		else
 			log_warning("instance %s: %s; it is forced off", j->in->name, refused.text);
 	}
 	if (r < 0 || now != ACT_DOMAIN_RUNNING)
 		return r;
-	r = act->ops->domain_order(act->self, j->in->name, ACT_ORDER_OFF, why);
+	r = act->ops->domain_order(act->self, j->in->domain, ACT_ORDER_OFF, why);
 	if (r == 0)
-		r = see(act, &now, j->in->name, why);
+		r = see(act, &now, j->in->domain, why);
 	if (r == 0 && now == ACT_DOMAIN_RUNNING)
-		return error_set(why, -EREMOTEIO, "libvirt took the order to force domain %s off, and it still runs", j->in->name);
+		return error_set(why, -EREMOTEIO, "libvirt took the order to force domain %s off, and it still runs", j->in->domain);
 	return r;
 }
 
@@ -182,7 +203,7 @@ static int order(struct inst_manager *m, struct job *j, enum act_order what, str
 	const struct act act = guard_act(&self);
 	struct error why = ERROR_INIT;
 
-	if (act.ops->domain_order(act.self, j->in->name, what, &why) == 0)
+	if (act.ops->domain_order(act.self, j->in->domain, what, &why) == 0)
 		return job_end(m, j, j->in->state, false, NULL, err);
 	return end_failed(m, j, j->in->state, &why, err);
 }

@@ -15,6 +15,8 @@ int life_run_stop(struct inst_manager *m, struct job *j, struct error *err);
 int life_run_reboot(struct inst_manager *m, struct job *j, struct error *err);
 int life_run_reset(struct inst_manager *m, struct job *j, struct error *err);
 
+/* A start that nobody asked for. No operation may run on it. */
+int life_begin_start(struct store_tx *tx, const struct rows_instance *in, struct error *err);
 /* A guest that ended by a fault, and was noted as stopped: it is started again, if the configuration says so and it did not
  * do that too often. */
 int life_crashed(struct inst_manager *m, struct store_tx *tx, struct rows_instance *in, struct error *err);

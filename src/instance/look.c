@@ -26,7 +26,7 @@ static enum inst_state seen_state(enum inst_state now, enum act_domain domain)
 
 /* One domain as it was seen, and what became of that. */
 struct sight {
-	const char     *name;
+	const char     *name; /* of the domain */
 	enum act_domain domain;
 	const unsigned *since; /* domain_news before it was looked at; NULL: it is an event */
 	bool            changed, ours, late;
@@ -43,13 +43,16 @@ static int commit_seen(struct inst_manager *m, struct sight *s, struct arena *ar
 	r = store_begin(&tx, m->store, err);
 	s->late = r == 0 && s->since && *s->since != atomic_load(&m->domain_news);
 	if (r == 0 && !s->late)
-		r = rows_instance_find(tx, &in, s->name, arena, err);
-	if (r < 0 || !in)
+		r = rows_instance_of(tx, &in, s->name, arena, err);
+	if (r < 0 || !in || rows_is_holder(in->name))
 		return r;
 	s->ours = true;
-	r = op_check_none(tx, s->name, err);
+	r = op_check_none(tx, in->name, err);
 	if (r < 0)
 		return r == -EBUSY ? 0 : r; /* an operation: it is looked at when that has ended */
+	s->changed = s->domain == ACT_DOMAIN_CHANGED;
+	if (s->changed)
+		return 0;
 	before = in->state;
 	next = seen_state(before, s->domain);
 	if (next == before)
@@ -61,7 +64,7 @@ static int commit_seen(struct inst_manager *m, struct sight *s, struct arena *ar
 		r = store_commit(tx, err);
 	if (r < 0)
 		return r;
-	log_info("instance %s: %s -> %s, its domain changed by itself", s->name, inst_state_text(before),
+	log_info("instance %s: %s -> %s, its domain changed by itself", in->name, inst_state_text(before),
 		 inst_state_text(next));
 	s->changed = true;
 	if (s->domain == ACT_DOMAIN_CRASHED)
@@ -75,7 +78,7 @@ static void note(struct inst_manager *m, struct sight *s)
 	struct error err = ERROR_INIT;
 
 	if (commit_seen(m, s, &arena, &err) < 0)
-		log_err("instance %s: cannot note that its domain changed: %s", s->name, err.text);
+		log_err("cannot note that domain %s changed: %s", s->name, err.text);
 	arena_done(&arena);
 }
 
@@ -89,41 +92,41 @@ bool manager_note_domain(struct inst_manager *m, bool *ours, const char *name, e
 	return s.changed;
 }
 
-int domain_look(struct inst_manager *m, const char *name, struct error *err)
+static int find_domain(struct inst_manager *m, const char **ret, const char *name, struct arena *arena, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct rows_instance *in = NULL;
+	int r = store_begin(&tx, m->store, err);
+
+	if (r == 0)
+		r = rows_instance_find(tx, &in, name, arena, err);
+	*ret = in ? in->domain : NULL;
+	return r;
+}
+
+static int look_at(struct inst_manager *m, const char *domain, struct error *err)
 {
 	unsigned since;
-	struct sight s = { .name = name, .since = &since };
+	struct sight s = { .name = domain, .since = &since };
 	int r;
 
 	do {
 		since = atomic_load(&m->domain_news);
-		r = m->env.act.ops->domain(m->env.act.self, &s.domain, name, err);
+		r = m->env.act.ops->domain(m->env.act.self, &s.domain, domain, err);
 		if (r == 0)
 			note(m, &s); /* it logs */
 	} while (r == 0 && s.late);
 	return r;
 }
 
-static int list_names(struct inst_manager *m, const char ***ret, size_t *n, struct arena *arena,
-		      struct error *err)
-{
-	auto_(store_end) struct store_tx *tx = NULL;
-	int r = store_begin(&tx, m->store, err);
-
-	return r < 0 ? r : rows_settled_names(tx, ret, n, arena, err);
-}
-
-/* Guests may have ended while no velad was there to see it. */
-int domain_look_all(struct inst_manager *m, struct error *err)
+int domain_look(struct inst_manager *m, const char *name, struct error *err)
 {
 	struct arena arena = { 0 };
-	const char **names;
-	size_t n = 0;
-	int r;
+	const char *domain = NULL;
+	int r = find_domain(m, &domain, name, &arena, err);
 
-	r = list_names(m, &names, &n, &arena, err);
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = domain_look(m, names[i], err);
+	if (r == 0 && domain)
+		r = look_at(m, domain, err);
 	arena_done(&arena);
 	return r;
 }

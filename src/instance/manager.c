@@ -62,7 +62,8 @@ int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, stru
 	m->guard = (struct guard){ .act = env->act, .deadlines = env->deadlines.look_ms ? env->deadlines : INST_DEADLINES };
 	m->self.guard = &m->guard;
 	m->env.act = guard_act(&m->self); /* from here on nobody calls the machine without it */
-	m->pool.work = POOL_QUEUE | POOL_KEEP | POOL_LOOK | POOL_UNDO; /* for what an earlier daemon left, and what happened since */
+	m->pool.work = POOL_QUEUE | POOL_KEEP | POOL_ADOPT | POOL_UNDO; /* for what an earlier daemon left, and what happened since */
+	adopt_init(m);
 	r = store_open(&m->store, env->store, err);
 	if (r == 0)
 		r = crew_new(&m->guard.crew, CREW_THREADS, returned, m, err);
@@ -408,13 +409,18 @@ int inst_generation_next(struct inst_manager *m, uint64_t *ret, struct error *er
  * the pool looks as soon as it can. */
 void inst_domain_changed(struct inst_manager *m, const char *name, enum act_domain state)
 {
-	bool ours = false;
+	bool ours = false, changed;
 
-	if (!name)
-		pool_wake(m, POOL_LOOK);
-	if (!name || state == ACT_DOMAIN_CHANGED)
+	if (!name) {
+		atomic_fetch_add(&m->domain_news, 1);
+		atomic_fetch_add(&m->adopt.news, 1);
+		pool_wake(m, POOL_ADOPT);
 		return;
-	if (!rows_is_holder(name) && manager_note_domain(m, &ours, name, state)) /* a domain of ours has no blank in its name */
+	}
+	changed = manager_note_domain(m, &ours, name, state);
+	if (!ours)
+		atomic_fetch_add(&m->adopt.news, 1);
+	if (changed || !ours)
 		pool_wake(m, POOL_LOOK);
 	if (ours)
 		keep_wake(m, KEEP_ALL); /* a guest that starts or ends resets what it has */

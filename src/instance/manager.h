@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "instance/adopt.h"
 #include "instance/console.h"
 #include "instance/guard.h"
 #include "instance/instance.h"
@@ -37,6 +38,7 @@ struct inst_manager {
 	} expect;
 	uint64_t        inherited; /* operations up to this id are of an earlier daemon */
 	atomic_uint     domain_news; /* events, and ends of operations: what was seen of a domain before one may be old */
+	struct adopt    adopt;
 	struct keep     keep;
 	pthread_mutex_t lock;
 	struct pool     pool;
@@ -54,11 +56,9 @@ int manager_check_queue(struct store_tx *tx, struct error *err); /* -EBUSY: too 
 typedef int manager_begin_fn(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct arena *arena, struct error *err);
 int manager_begin(struct inst_manager *m, uint64_t *ret_op, manager_begin_fn *fn, const void *arg, struct error *err);
 
-/* src/instance/look.c: asks libvirt about the domain of one instance, or of all; guests may have ended while no velad was
- * there to see it. */
+/* src/instance/look.c: asks libvirt about the domain of one instance. */
 int domain_look(struct inst_manager *m, const char *name, struct error *err);
-int domain_look_all(struct inst_manager *m, struct error *err);
-/* An event. True if the state of the instance changed by it. *ours is set if there is such an instance. */
+/* An event. True if the state of the instance changed by it, or may have. *ours is set if there is such an instance. */
 bool manager_note_domain(struct inst_manager *m, bool *ours, const char *name, enum act_domain state);
 
 /* [{"id","target","from","to","state"}...]; NULL: no memory. */

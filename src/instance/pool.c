@@ -77,7 +77,7 @@ static int load_job(struct inst_manager *m, struct store_tx *tx, struct job *j, 
 	j->steps = (struct steps){ .store = m->store, .act = m->env.act, .guard = &m->guard, .targets = &m->targets,
 				  .kept = &m->keep.lock, .shown = &m->lock, .cancel = &j->cancel,
 				  .release = &m->env.release, .instance = j->in->name,
-				  .vf_may_refuse = m->env.vf_may_refuse };
+				  .domain = j->in->domain, .vf_may_refuse = m->env.vf_may_refuse };
 	return rows_steps(tx, &j->steps.step, &j->steps.n, j->in->name, &j->arena, err);
 }
 
@@ -193,10 +193,10 @@ static int look_round(struct inst_manager *m, unsigned *work, struct error *err)
 
 	if (r == 0)
 		*work &= ~(unsigned)POOL_KEEP;
-	if (r == 0 && *work & POOL_LOOK)
-		r = domain_look_all(m, err);
+	if (r == 0 && *work & (POOL_LOOK | POOL_ADOPT))
+		r = adopt_look(m, *work & POOL_ADOPT, err);
 	if (r == 0)
-		*work &= ~(unsigned)POOL_LOOK;
+		*work &= ~(unsigned)(POOL_LOOK | POOL_ADOPT);
 	if (r == 0 && *work & POOL_UNDO)
 		r = undo_queue(m, err);
 	if (r == 0 && *work & POOL_UNDO)

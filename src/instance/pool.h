@@ -32,7 +32,8 @@ struct pool { /* below: under the manager's lock */
 enum {
 	POOL_QUEUE = 1, /* an operation waits */
 	POOL_KEEP = 2,  /* look whether running guests have what their plans set */
-	POOL_LOOK = 4,  /* compare all instances with their domains */
+	POOL_LOOK = 4,  /* compare the store with libvirt's domains */
+	POOL_ADOPT = 16, /* and with the machine */
 	POOL_UNDO = 8,  /* what hung has returned: give back what failed operations could not */
 };
 

@@ -65,22 +65,22 @@ static int read_instance(struct rows_instance *ret, struct sqlite3_stmt *q, stru
 		.plan = arena_strdup(arena, store_text(q, 6)),
 		.operation = (uint64_t)store_int(q, 7),
 		.generation = (uint64_t)store_int(q, 8),
+		.domain = arena_strdup(arena, store_text(q, 9)),
+		.boot = arena_strdup(arena, store_text(q, 10)),
 	};
-	if (!ret->name || !ret->uuid || (error && !ret->error) || !ret->request || !ret->plan)
+	if (!ret->name || !ret->uuid || !ret->domain || !ret->boot || (error && !ret->error) || !ret->request || !ret->plan)
 		return no_memory(err);
 	return 0;
 }
 
-int rows_instance_find(struct store_tx *tx, struct rows_instance **ret, const char *name,
-		       struct arena *arena, struct error *err)
+static int find_instance(struct store_tx *tx, struct rows_instance **ret, const char *where, const char *name, struct arena *arena,
+			 struct error *err)
 {
 	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
 	struct rows_instance *in;
 	int r;
 
-	r = store_query(tx, &q, "SELECT name, uuid, state, error, created, request, plan, operation, generation"
-				" FROM instance WHERE name = ?",
-			ARGS(ARG_TEXT(name)), err);
+	r = store_query(tx, &q, where, ARGS(ARG_TEXT(name)), err);
 	if (r == 0)
 		r = store_next(q, err);
 	if (r <= 0) {
@@ -95,6 +95,29 @@ int rows_instance_find(struct store_tx *tx, struct rows_instance **ret, const ch
 	if (r == 0)
 		*ret = in;
 	return r;
+}
+
+#define SELECT_INSTANCE "SELECT name, uuid, state, error, created, request, plan, operation, generation, coalesce(domain, name), boot" \
+			" FROM instance WHERE "
+
+int rows_instance_find(struct store_tx *tx, struct rows_instance **ret, const char *name, struct arena *arena, struct error *err)
+{
+	return find_instance(tx, ret, SELECT_INSTANCE "name = ?", name, arena, err);
+}
+
+int rows_instance_of(struct store_tx *tx, struct rows_instance **ret, const char *domain, struct arena *arena, struct error *err)
+{
+	return find_instance(tx, ret, SELECT_INSTANCE "coalesce(domain, name) = ?", domain, arena, err);
+}
+
+int rows_instance_boot(struct store_tx *tx, const char *name, const char *boot, struct error *err)
+{
+	return store_exec(tx, "UPDATE instance SET boot = ? WHERE name = ?", ARGS(ARG_TEXT(boot), ARG_TEXT(name)), err);
+}
+
+int rows_instance_domain(struct store_tx *tx, const char *name, const char *domain, struct error *err)
+{
+	return store_exec(tx, "UPDATE instance SET domain = nullif(?, name) WHERE name = ?", ARGS(ARG_TEXT(domain), ARG_TEXT(name)), err);
 }
 
 /* The number of rows and then the rows come from one transaction: they agree. */
@@ -156,12 +179,6 @@ int rows_instance_names(struct store_tx *tx, const char ***ret, size_t *n, const
 				ARG_INT(f->limit ? (int64_t)f->limit : -1)), arena, err);
 }
 
-int rows_settled_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena, struct error *err)
-{
-	return names_of(tx, ret, n, "SELECT name FROM instance WHERE instr(name, ' ') = 0 AND state IN ('running', 'degraded', 'stopped')"
-				    " ORDER BY name", NO_ARGS, arena, err);
-}
-
 int rows_all_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena, struct error *err)
 {
 	return names_of(tx, ret, n, "SELECT name FROM instance ORDER BY name", NO_ARGS, arena, err);
@@ -184,14 +201,17 @@ int rows_instance_operation(struct store_tx *tx, const char *name, uint64_t op, 
 			  ARGS(ARG_INT(op), ARG_TEXT(name)), err);
 }
 
+#define SELECT_HOLDERS "SELECT bdf, 'instance ' || instance FROM device UNION ALL SELECT bdf, 'domain ' || domain FROM foreign_device"
+
 int rows_device_add(struct store_tx *tx, struct bdf bdf, const char *name, struct error *err)
 {
 	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
 	char text[BDF_TEXT_MAX];
 	int r;
 
-	/* the plan has looked at both; meanwhile they may have changed */
+	/* the plan has looked at them; meanwhile they may have changed */
 	r = store_query(tx, &q, "SELECT 'held by instance ' || instance FROM device WHERE bdf = ?1"
+				" UNION ALL SELECT 'held by domain ' || domain FROM foreign_device WHERE bdf = ?1"
 				" UNION ALL SELECT 'in quarantine: ' || reason FROM quarantine WHERE bdf = ?1",
 			ARGS(ARG_TEXT(bdf_text(text, bdf))), err);
 	if (r == 0)
@@ -202,6 +222,11 @@ int rows_device_add(struct store_tx *tx, struct bdf bdf, const char *name, struc
 		return error_set(err, -EBUSY, "%s is %s", text, store_text(q, 0));
 	r = store_exec(tx, "INSERT INTO device(bdf, instance) VALUES(?, ?)", ARGS(ARG_TEXT(text), ARG_TEXT(name)), err);
 	return r < 0 ? r : wear_add(tx, bdf, err);
+}
+
+int rows_devices_identify(struct store_tx *tx, const char *name, struct error *err)
+{
+	return store_exec(tx, STORE_IDENTIFY " WHERE instance = ?", ARGS(ARG_TEXT(name)), err);
 }
 
 int rows_devices_drop(struct store_tx *tx, const char *name, struct error *err)
@@ -217,9 +242,9 @@ int rows_devices(struct store_tx *tx, struct plan_taken **ret, size_t *n, struct
 	size_t max = 0, i = 0;
 	int r;
 
-	r = count(tx, &max, "SELECT count(*) FROM device", NO_ARGS, err);
+	r = count(tx, &max, "SELECT (SELECT count(*) FROM device) + (SELECT count(*) FROM foreign_device)", NO_ARGS, err);
 	if (r == 0)
-		r = store_query(tx, &q, "SELECT bdf, instance FROM device ORDER BY bdf", NO_ARGS, err);
+		r = store_query(tx, &q, SELECT_HOLDERS " ORDER BY bdf", NO_ARGS, err);
 	if (r < 0)
 		return r;
 	taken = arena_array(arena, max + 1, sizeof(*taken));
@@ -228,7 +253,7 @@ int rows_devices(struct store_tx *tx, struct plan_taken **ret, size_t *n, struct
 	for (; i < max && (r = store_next(q, err)) > 0; i++) {
 		if (!bdf_parse(&taken[i].bdf, store_text(q, 0)))
 			return error_set(err, -EBADMSG, "the store has a device \"%s\", which is no BDF", store_text(q, 0));
-		taken[i].owner = arena_printf(arena, "instance %s", store_text(q, 1));
+		taken[i].owner = arena_strdup(arena, store_text(q, 1));
 		if (!taken[i].owner)
 			return no_memory(err);
 	}

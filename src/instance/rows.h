@@ -29,6 +29,8 @@ struct rows_instance {
 	const char     *request, *plan; /* JSON */
 	uint64_t        operation; /* the last one */
 	uint64_t        generation; /* of what a client sees of it; the store's */
+	const char     *domain;    /* what its domain is called: as it, unless somebody renamed that; likewise */
+	const char     *boot;      /* of the host, in which it was started last; "" unknown; likewise */
 };
 
 struct rows_step {
@@ -45,6 +47,10 @@ struct rows_step {
 int rows_instance_add(struct store_tx *tx, const struct rows_instance *in, struct error *err);
 int rows_instance_find(struct store_tx *tx, struct rows_instance **ret, const char *name,
 		       struct arena *arena, struct error *err);
+/* The one whose domain is called so. */
+int rows_instance_of(struct store_tx *tx, struct rows_instance **ret, const char *domain, struct arena *arena, struct error *err);
+int rows_instance_boot(struct store_tx *tx, const char *name, const char *boot, struct error *err);
+int rows_instance_domain(struct store_tx *tx, const char *name, const char *domain, struct error *err);
 /* Not a guest, but what an operator applied: its name has a blank, which no guest's has. It has no domain,
  * and is no instance to clients. */
 bool rows_is_holder(const char *name);
@@ -53,13 +59,13 @@ int rows_all_names(struct store_tx *tx, const char ***ret, size_t *n, struct are
 int rows_holder_names(struct store_tx *tx, const char ***ret, size_t *n, const char *what, struct arena *arena, struct error *err);
 int rows_instance_names(struct store_tx *tx, const char ***ret, size_t *n, const struct inst_filter *f, struct arena *arena,
 			struct error *err);
-/* Of instances that run, or stand still: what their domain does by itself concerns them. */
-int rows_settled_names(struct store_tx *tx, const char ***ret, size_t *n, struct arena *arena, struct error *err);
 int rows_instance_error(struct store_tx *tx, const char *name, const char *error, struct error *err);
 int rows_instance_operation(struct store_tx *tx, const char *name, uint64_t op, struct error *err);
 
 int rows_device_add(struct store_tx *tx, struct bdf bdf, const char *name, struct error *err); /* -EBUSY */
+int rows_devices_identify(struct store_tx *tx, const char *name, struct error *err); /* by what they were when they were lent */
 int rows_devices_drop(struct store_tx *tx, const char *name, struct error *err);
+/* Of instances, and of domains that are no instance's. */
 int rows_devices(struct store_tx *tx, struct plan_taken **ret, size_t *n, struct arena *arena,
 		 struct error *err);
 
@@ -72,6 +78,7 @@ struct rows_finding {
 
 /* Once more, if it is there. */
 int rows_finding_add(struct store_tx *tx, const char *name, const struct rows_finding *f, struct error *err);
+int rows_finding_drop(struct store_tx *tx, const char *name, const char *rule, const char *device, struct error *err);
 int rows_findings(struct store_tx *tx, struct rows_finding **ret, size_t *n, const char *name, struct arena *arena,
 		  struct error *err);
 

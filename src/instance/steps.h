@@ -43,6 +43,7 @@ struct steps {
 	const struct inst_release *release;
 	const struct gate *gate;    /* of the step, by the walk */
 	const char       *instance;
+	const char       *domain;   /* what its domain is called; NULL: as the target of its step */
 	uint32_t          vf_may_refuse; /* bits of plan/vf.h */
 	const char       *xml;      /* of the domain step; NULL if only reverting */
 	struct rows_step *step;     /* in the plan's order; their states are kept up to date */

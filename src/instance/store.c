@@ -117,7 +117,20 @@ static const char schema_9[] =
 	"ALTER TABLE quarantine_9 RENAME TO quarantine;"
 	"PRAGMA user_version = 9;";
 
-static const char *const schemas[] = { schema_1, schema_2, schema_3, schema_4, schema_5, schema_6, schema_7, schema_8, schema_9 }; /* [n] makes version n + 1 of version n */
+/* 10: what a device is known by, and its PF; in which boot of the host an instance was started; what its domain is called, if not as
+ * the instance; functions of domains that are no instance's. */
+static const char schema_10[] =
+	"ALTER TABLE device ADD COLUMN serial TEXT;"
+	"ALTER TABLE device ADD COLUMN pf TEXT;"
+	"ALTER TABLE instance ADD COLUMN boot TEXT;"
+	"ALTER TABLE instance ADD COLUMN domain TEXT;"
+	"CREATE TABLE foreign_device(bdf TEXT PRIMARY KEY, domain TEXT NOT NULL, uuid TEXT NOT NULL, runs INTEGER NOT NULL) STRICT;"
+	"CREATE TRIGGER finding_gone AFTER DELETE ON finding BEGIN UPDATE meta SET change = change + 1;"
+	" UPDATE instance SET generation = (SELECT change FROM meta) WHERE name = OLD.instance; END;"
+	STORE_IDENTIFY ";"
+	"PRAGMA user_version = 10;";
+
+static const char *const schemas[] = { schema_1, schema_2, schema_3, schema_4, schema_5, schema_6, schema_7, schema_8, schema_9, schema_10 }; /* [n] makes version n + 1 of version n */
 
 #define SCHEMA_VERSION ((int)ARRAY_SIZE(schemas))
 

@@ -60,3 +60,11 @@ const char *store_text(struct sqlite3_stmt *q, int column); /* "" for SQL NULL *
 bool        store_null(struct sqlite3_stmt *q, int column);
 struct sqlite3_stmt *store_query_free(struct sqlite3_stmt *q);
 AUTO_DEFINE(struct sqlite3_stmt *, store_query_free);
+
+/* Serial number and PF of devices that have none yet: from how they looked when they were lent (instance/gate), and from the plan. */
+#define STORE_IDENTIFY "UPDATE device SET serial = coalesce(serial, (SELECT nullif(nullif(substr(rest, 1, instr(rest, ' ') - 1), '-')," \
+		       " '0000000000000000') FROM (SELECT substr(value, instr(value, ' ') + 1) AS rest FROM original WHERE kind = 'lend'" \
+		       " AND target = device.bdf)))," \
+		       " pf = coalesce(pf, (SELECT json_extract(v.value, '$.pf') FROM instance," \
+		       " json_each(CASE WHEN json_valid(instance.plan) THEN instance.plan ELSE '{}' END, '$.bundle.vfs') AS v" \
+		       " WHERE instance.name = device.instance AND json_extract(v.value, '$.bdf') = device.bdf))"

@@ -122,7 +122,7 @@ int undo_run(struct inst_manager *m, struct job *j, struct error *err)
 	struct error left = ERROR_INIT, all = ERROR_INIT;
 
 	j->note = arena_printf(&j->arena, "%.400s; it returned later, and everything was given back", j->in->error ? j->in->error : "");
-	if (steps_revert(&j->steps, &left) == 0)
+	if (job_revert(m, j, &left) == 0)
 		return job_end(m, j, INST_FAILED, true, NULL, err);
 	(void)error_set(&all, left.code, "instance %s: %.380s; its devices stay held until it is deleted", j->in->name, left.text);
 	return job_end(m, j, INST_FAILED, false, &all, err);

@@ -192,7 +192,7 @@ static struct effect *make_effect(const struct steps *s, const struct member *m,
 		e->s.xml = own(a, s->xml, &failed);
 	own_gate(&e->gate, &m->gate, a, &failed);
 	e->s.gate = &e->gate;
-	e->step.target = own(a, m->step->target, &failed);
+	e->step.target = own(a, m->step->kind == PLAN_STEP_DOMAIN && s->domain ? s->domain : m->step->target, &failed);
 	e->step.from = own(a, m->step->from, &failed);
 	e->step.to = own(a, m->step->to, &failed);
 	e->original = own(a, m->original, &failed);

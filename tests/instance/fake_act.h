@@ -760,7 +760,7 @@ static inline void fake_functions(struct act_guest *g, const char *xml, struct a
 		g->n += bdf_parse(&device[g->n], t);
 }
 
-/* No fault of fake_arm() happens in it, nor is it counted: a manager may list domains at any time. fake_break() and fake_hang() work. */
+/* No fault of fake_arm() happens in it, nor is it counted: a manager may list domains at any time. fake_break() of "domain" is of it, too. */
 static inline int fake_domains(void *self, struct act_guest **ret, size_t *n, struct arena *arena, struct error *err)
 {
 	struct fake *f = self;
@@ -789,7 +789,7 @@ static inline int fake_domains(void *self, struct act_guest **ret, size_t *n, st
 		++*n;
 	}
 	*ret = all;
-	if (f->no_libvirt || strcmp(f->broken, "domains") == 0)
+	if (f->no_libvirt || strcmp(f->broken, "domain") == 0)
 		return fake_leave(f, error_set(err, -EREMOTEIO, "cannot reach libvirt"));
 	return fake_leave(f, 0);
 }

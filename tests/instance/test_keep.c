@@ -229,7 +229,6 @@ static void degraded(void **state)
 	await_findings(&k, "a", "acs.not-kept " FAKE_PORT " 1; ");
 	fx_close(&k.fx);
 	fx_open(&k.fx); /* nor is it forgotten */
-	fx_await_call(&k.fx, "domain");
 	fx_expect_state(&k.fx, "b", "degraded");
 	(void)pthread_mutex_lock(&k.fx.machine->lock);
 	k.fx.machine->port[0].w.stuck[ACT_ACS] = 0;
@@ -444,7 +443,6 @@ static void ats_is_required(void **state)
 	fx_close(&k.fx);
 	fx_open(&k.fx); /* nor is it forgotten */
 	inst_machine_changed(k.fx.m);
-	fx_await_call(&k.fx, "domain");
 	fx_expect_state(&k.fx, "a", "degraded");
 	await_findings(&k, "a", "ats.off " VF0 " 1; ");
 	fake_ats_is(k.fx.machine, test_bdf(VF0), FAKE_ATS);

@@ -315,7 +315,6 @@ static bool fails_at(enum inst_order what, enum fake_when when, unsigned k)
 	(void)fx_state(&l.fx, buf, "a");
 	assert_true(!failed || strcmp(buf, expect) == 0 || strcmp(buf, "stopped") == 0 || strcmp(buf, "running") == 0);
 	assert_int_equal(fx_taken(&l.fx), 4);
-	fx_await_call(&l.fx, "domain");
 	(void)fx_state(&l.fx, buf, "a");
 	if (strcmp(buf, "stopped") != 0)
 		assert_true(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_STOP, 0)));
@@ -353,7 +352,6 @@ static void child(struct fx *fx, enum inst_order what, enum fake_when when, unsi
 	uint64_t op;
 
 	fx_open(fx);
-	fx_await_call(fx, "domain"); /* the look at the start */
 	fake_arm(fx->machine, FAKE_CRASHES, when, k, false);
 	op = fx_order(fx, "a", what, 0);
 	(void)fx_wait(fx, op);

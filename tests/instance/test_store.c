@@ -120,7 +120,8 @@ static void older_version(void **state)
 	assert_int_equal(op_add(tx, &id, OP_CREATE, "a", 5, &err), 0);
 	commit(tx);
 	(void)store_close(s);
-	by_hand(&fx, "DROP TRIGGER instance_made; DROP TRIGGER instance_changed; DROP TABLE finding; DROP TABLE quarantine; DROP TABLE wear; DROP TABLE request_key; DROP TABLE image; DROP TABLE crash;"
+	by_hand(&fx, "DROP TRIGGER instance_made; DROP TRIGGER instance_changed; DROP TABLE foreign_device; ALTER TABLE device DROP COLUMN serial;"
+		     " ALTER TABLE device DROP COLUMN pf; ALTER TABLE instance DROP COLUMN boot; ALTER TABLE instance DROP COLUMN domain; DROP TABLE finding; DROP TABLE quarantine; DROP TABLE wear; DROP TABLE request_key; DROP TABLE image; DROP TABLE crash;"
 		     " ALTER TABLE operation DROP COLUMN grace; ALTER TABLE operation DROP COLUMN began;"
 		     " ALTER TABLE operation DROP COLUMN took; ALTER TABLE meta DROP COLUMN change;"
 		     " ALTER TABLE instance DROP COLUMN generation; PRAGMA user_version = 1");

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The looking; src/instance/adopt_rows.c has the SQL. libvirt and the machine are asked without the store's lock: what became of a
+ * domain meanwhile is news, and then all is asked again. */
+#include "instance/adopt.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "host/root.h"
+#include "instance/adopt_rows.h"
+#include "instance/jobs.h"
+#include "instance/manager.h"
+#include "instance/reconcile.h"
+#include "instance/store.h"
+
+#define TRIES 8 /* while domains come and go */
+
+void adopt_init(struct inst_manager *m)
+{
+	struct adopt *a = &m->adopt;
+
+	a->news = 1; /* nothing was seen yet */
+	if (!m->env.root || host_read(m->env.root, a->boot, sizeof(a->boot), "proc/sys/kernel/random/boot_id") < 0)
+		a->boot[0] = '\0';
+}
+
+/* ---- the machine ------------------------------------------------------------------------------------------ */
+
+struct scene {
+	struct inst_manager       *m;
+	struct arena               arena;
+	struct reconcile_input     in;
+	struct reconcile_function *fn;
+	size_t                     nfn, size;
+	unsigned                   domain_news, news;
+};
+
+static int no_memory(struct error *err)
+{
+	return error_set(err, -ENOMEM, "no memory to compare instances with the machine");
+}
+
+static int group_of(const struct scene *s, const char *name)
+{
+	char link[HOST_PATH_MAX];
+	const char *base;
+
+	if (!s->m->env.root || host_link(s->m->env.root, link, sizeof(link), "sys/bus/pci/devices/%s/iommu_group", name) < 0)
+		return -1;
+	base = strrchr(link, '/');
+	return base && base[1] >= '0' && base[1] <= '9' ? atoi(base + 1) : -1;
+}
+
+static bool has_function(const struct scene *s, struct bdf bdf)
+{
+	for (size_t i = 0; i < s->nfn; i++)
+		if (bdf_eq(s->fn[i].bdf, bdf))
+			return true;
+	return false;
+}
+
+/* What is not there is left out; what cannot be read is there, and unknown. A serial number of zeros is none. */
+static int add_function(struct scene *s, struct bdf bdf, bool vf, struct error *err)
+{
+	const struct act *act = &s->m->env.act;
+	struct error ignored = ERROR_INIT;
+	struct act_alive alive = { 0 };
+	struct act_driver driver = { 0 };
+	char name[BDF_TEXT_MAX];
+	int r, d;
+
+	if (has_function(s, bdf))
+		return 0;
+	r = act->ops->alive(act->self, &alive, bdf, &ignored);
+	if (r == -ENODEV)
+		return 0;
+	d = act->ops->driver(act->self, &driver, bdf, &ignored);
+	if (s->nfn == s->size) {
+		size_t size = s->size ? 2 * s->size : 64;
+		struct reconcile_function *fn = arena_array(&s->arena, size, sizeof(*fn));
+
+		if (!fn)
+			return no_memory(err);
+		if (s->nfn)
+			memcpy(fn, s->fn, s->nfn * sizeof(*fn));
+		s->fn = fn;
+		s->size = size;
+	}
+	s->fn[s->nfn] = (struct reconcile_function){
+		.bdf = bdf, .vf = vf, .group = group_of(s, bdf_text(name, bdf)),
+		.serial = r == 0 && alive.answers && strspn(alive.serial, "0") != strlen(alive.serial) ? arena_strdup(&s->arena, alive.serial) : "",
+		.driver = d == 0 ? arena_strdup(&s->arena, driver.driver) : NULL,
+	};
+	return s->fn[s->nfn++].serial ? 0 : no_memory(err);
+}
+
+static const struct reconcile_function *find_function(const struct scene *s, struct bdf bdf)
+{
+	for (size_t i = 0; i < s->nfn; i++)
+		if (bdf_eq(s->fn[i].bdf, bdf))
+			return &s->fn[i];
+	return NULL;
+}
+
+/* Of an instance that an operation works on nothing is decided. */
+static size_t to_look_at(const struct reconcile_instance *in)
+{
+	return in->busy ? 0 : in->n;
+}
+
+/* Whether a device is somewhere else than it was. */
+static bool is_missed(const struct scene *s)
+{
+	for (size_t i = 0; i < s->in.ninstances; i++)
+		for (size_t k = 0; k < to_look_at(&s->in.instance[i]); k++) {
+			const struct reconcile_device *d = &s->in.instance[i].device[k];
+			const struct reconcile_function *f = find_function(s, bdf_eq(d->pf, BDF_NONE) ? d->bdf : d->pf);
+
+			if (*d->serial && (!f || (*f->serial && strcmp(f->serial, d->serial) != 0)))
+				return true;
+		}
+	return false;
+}
+
+/* Every physical function of the host. */
+static int search(struct scene *s, const struct host_names *all, struct error *err)
+{
+	char link[HOST_PATH_MAX];
+	struct bdf bdf;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < all->n; i++)
+		if (bdf_parse(&bdf, all->name[i]) &&
+		    host_link(s->m->env.root, link, sizeof(link), "sys/bus/pci/devices/%s/physfn", all->name[i]) < 0)
+			r = add_function(s, bdf, false, err);
+	return r;
+}
+
+static int by_bdf(const void *a, const void *b)
+{
+	const struct reconcile_function *x = a, *y = b;
+
+	return bdf_cmp(x->bdf, y->bdf);
+}
+
+static int look_at_machine(struct scene *s, struct error *err)
+{
+	struct host_names all = { 0 };
+	int r = 0;
+
+	if (s->m->env.root && (host_list(s->m->env.root, &all, &s->arena, "sys/bus/pci/devices") < 0 || all.n == 0))
+		return 0; /* not known: that all is gone would be nonsense */
+	for (size_t i = 0; i < s->in.ninstances; i++)
+		for (size_t k = 0; r == 0 && k < to_look_at(&s->in.instance[i]); k++) {
+			const struct reconcile_device *d = &s->in.instance[i].device[k];
+			bool vf = !bdf_eq(d->pf, BDF_NONE);
+
+			r = add_function(s, d->bdf, vf, err);
+			if (r == 0 && vf)
+				r = add_function(s, d->pf, false, err);
+		}
+	if (r == 0 && is_missed(s))
+		r = search(s, &all, err);
+	if (r == 0 && s->nfn)
+		qsort(s->fn, s->nfn, sizeof(*s->fn), by_bdf);
+	s->in.read = r == 0;
+	return r;
+}
+
+/* ---- looking ----------------------------------------------------------------------------------------------- */
+
+/* That it does not answer is said once. */
+static void ask_libvirt(struct scene *s)
+{
+	const struct act *act = &s->m->env.act;
+	struct adopt *a = &s->m->adopt;
+	struct error why = ERROR_INIT;
+	struct act_guest *guest = NULL;
+
+	s->in.asked = act->ops->domains(act->self, &guest, &s->in.nguests, &s->arena, &why) == 0;
+	s->in.guest = guest;
+	if (!s->in.asked)
+		s->in.nguests = 0;
+	if (!s->in.asked && !atomic_exchange(&a->silent, true))
+		log_warning("%s; until it answers, what is known of guests stays as it is", why.text);
+	if (s->in.asked && atomic_exchange(&a->silent, false))
+		log_info("libvirt answers again");
+}
+
+static int load(struct scene *s, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r = store_begin(&tx, s->m->store, err);
+
+	return r < 0 ? r : adopt_rows_load(tx, &s->in, &s->arena, err);
+}
+
+/* 0: there is other news of domains by now. */
+static int commit(struct scene *s, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct reconcile_decision *d = NULL;
+	size_t n = 0;
+	int r = store_begin(&tx, s->m->store, err);
+
+	if (r == 0 && s->domain_news != atomic_load(&s->m->domain_news))
+		return 0;
+	if (r == 0)
+		r = adopt_rows_load(tx, &s->in, &s->arena, err); /* operations have gone on */
+	if (r == 0)
+		r = reconcile(&d, &n, &s->in, &s->arena, err);
+	if (r == 0)
+		r = adopt_rows_apply(s->m, tx, d, n, err);
+	return r < 0 ? r : 1;
+}
+
+static int look_once(struct inst_manager *m, bool machine, struct error *err)
+{
+	struct scene s = { .m = m, .news = atomic_load(&m->adopt.news), .domain_news = atomic_load(&m->domain_news) };
+	int r;
+
+	s.in.boot = m->adopt.boot;
+	s.in.restart = m->env.restart;
+	ask_libvirt(&s);
+	r = machine ? load(&s, err) : 0;
+	if (r == 0 && machine)
+		r = look_at_machine(&s, err);
+	s.in.function = s.fn;
+	s.in.nfunctions = s.nfn;
+	if (r == 0)
+		r = commit(&s, err);
+	if (r > 0) {
+		m->adopt.asked = s.in.asked;
+		m->adopt.seen = s.news;
+		m->adopt.looked = m->adopt.looked || machine;
+	}
+	arena_done(&s.arena);
+	return r;
+}
+
+int adopt_look(struct inst_manager *m, bool machine, struct error *err)
+{
+	int r = 0;
+
+	for (int i = 0; r == 0 && i < TRIES; i++)
+		r = look_once(m, machine, err);
+	if (r == 0)
+		pool_wake(m, machine ? POOL_ADOPT : POOL_LOOK); /* whoever changes domains all the time must not keep a thread */
+	return r < 0 ? r : 0;
+}
+
+bool inst_adopted(const struct inst_manager *m)
+{
+	return m->adopt.looked;
+}
+
+/* ---- before operations -------------------------------------------------------------------------------------- */
+
+static int look_if_new(struct inst_manager *m, bool must, struct error *why)
+{
+	struct adopt *a = &m->adopt;
+
+	if (!a->asked || a->seen != a->news || !a->looked) {
+		int r = adopt_look(m, !a->looked, why);
+
+		if (r < 0)
+			return r;
+	}
+	if (must && !a->asked)
+		return error_set(why, -EREMOTEIO, "libvirt cannot be asked whether another domain has its devices; systemctl start libvirtd");
+	return 0;
+}
+
+int adopt_check(struct inst_manager *m, struct job *j, bool must, struct error *why)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r = look_if_new(m, must, why);
+
+	if (r == 0)
+		r = store_begin(&tx, m->store, why);
+	if (r == 0)
+		r = adopt_rows_domain(tx, &j->in->domain, j->in->name, &j->arena, why);
+	j->steps.domain = j->in->domain;
+	return r < 0 ? r : adopt_rows_check(tx, j->in->name, why);
+}
+
+int adopt_check_function(struct inst_manager *m, struct bdf bdf, struct error *why)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r = look_if_new(m, false, why);
+
+	if (r == 0)
+		r = store_begin(&tx, m->store, why);
+	return r < 0 ? r : adopt_rows_check_function(tx, bdf, why);
+}

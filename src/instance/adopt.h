@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* instance/adopt — asks libvirt and the machine, holds them against the store (instance/reconcile), and notes what comes of it, in one
+ * transaction. When velad starts, when libvirt comes or goes, when a domain changes of which velad knows nothing, and before
+ * an operation touches devices. */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/bdf.h"
+
+#define ADOPT_MOVED "device.moved" /* a finding that stays: the instance cannot start as it was planned */
+
+struct error;
+struct inst_manager;
+struct job;
+
+struct adopt {
+	char        boot[40];  /* of the host; "" unknown */
+	atomic_uint news;      /* of domains that are no instance's, or of all */
+	atomic_uint seen;      /* news when libvirt was asked last */
+	atomic_bool asked;     /* and it answered */
+	atomic_bool looked;    /* at the machine, once */
+	atomic_bool silent;    /* that it does not answer was said */
+};
+
+void adopt_init(struct inst_manager *m);
+/* machine: look at it, too. What cannot be asked is no error, only what the store refuses. */
+int adopt_look(struct inst_manager *m, bool machine, struct error *err);
+/* Before the operation gives or takes devices: -EBUSY if another domain has one of them. must: -EREMOTEIO if libvirt cannot be asked. */
+int adopt_check(struct inst_manager *m, struct job *j, bool must, struct error *why);
+/* The same for a function that is nobody's. */
+int adopt_check_function(struct inst_manager *m, struct bdf bdf, struct error *why);
