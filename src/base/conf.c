@@ -53,6 +53,7 @@ static const struct conf_field conf_fields[] = {
 	{ "libvirt", "uri", CONF_STRING, offsetof(struct conf, libvirt_uri) },
 	{ "guests", "stop_seconds", CONF_UINT, offsetof(struct conf, stop_seconds), 0, 3600 },
 	{ "guests", "on_crash", CONF_STRING, offsetof(struct conf, on_crash) },
+	{ "guests", "on_host_boot", CONF_STRING, offsetof(struct conf, on_host_boot) },
 	{ "guests", "crash_limit", CONF_UINT, offsetof(struct conf, crash_limit), 1, 100 },
 	{ "guests", "crash_seconds", CONF_UINT, offsetof(struct conf, crash_seconds), 1, 86400 },
 	{ "release", "scrub", CONF_STRING, offsetof(struct conf, scrub) },

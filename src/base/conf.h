@@ -34,7 +34,7 @@ struct conf {
 	struct {
 		uint64_t look, bind, vfs, reset, domain, start, stop;
 	} deadline;                  /* [deadlines], seconds */
-	char        *on_crash;       /* [guests] */
+	char        *on_crash, *on_host_boot; /* [guests] */
 	uint64_t     crash_limit, crash_seconds, stop_seconds; /* [guests] */
 	char        *scrub, *no_reset; /* [release] */
 	uint64_t     scrub_seconds;  /* [release] scrub_seconds */

@@ -40,8 +40,19 @@ struct check_finding {
 	const char              *needed, *fix; /* "" of what passes or does not apply */
 };
 
+enum check_asked { CHECK_NOT_ASKED, CHECK_ASKED_IN_VAIN, CHECK_ASKED };
+
+struct check_stranger { /* a function that a libvirt domain has which is no instance of velad's */
+	struct bdf  bdf;
+	const char *domain;
+	bool        runs;
+};
+
 struct check_input {
 	const struct topo *topo;
+	enum check_asked   asked; /* libvirt, for its domains */
+	const struct check_stranger *stranger; /* by BDF; borrowed */
+	size_t             nstrangers;
 	unsigned           qemu; /* version as libvirt counts, major * 1000000 + minor * 1000 + release; 0 unknown */
 };
 

@@ -115,6 +115,21 @@ static void hugepages(struct check_run *run)
 		(void)check_fail(run, BDF_NONE, "no hugepages are reserved");
 }
 
+static void strangers(struct check_run *run)
+{
+	const struct check_input *in = run->in;
+
+	if (in->asked == CHECK_NOT_ASKED) /* by velactl without velad */
+		return;
+	for (size_t i = 0; i < in->nstrangers; i++)
+		(void)check_fail(run, in->stranger[i].bdf, "domain %s, which is %s, has it", in->stranger[i].domain,
+				 in->stranger[i].runs ? "running" : "off");
+	if (in->asked == CHECK_ASKED_IN_VAIN)
+		check_unknown(run, BDF_NONE, "systemctl status libvirtd", "libvirt does not say which domains it has");
+	else if (!in->nstrangers)
+		check_pass(run, "every domain with devices of the host is an instance");
+}
+
 const struct check_rule check_guest_rules[] = {
 	{ "host.kvm-missing", CHECK_ERROR, "KVM is not there", "Without KVM guests are emulated, and get no devices.",
 	  "Linux, Documentation/virt/kvm/api.rst", "/dev/kvm", "VT-x or SVM on in the firmware setup; modprobe kvm_intel or kvm_amd", kvm_missing },
@@ -145,5 +160,9 @@ const struct check_rule check_guest_rules[] = {
 	  "Memory of guests in 4 KiB pages is slow to pin and costs the IOMMU and ATS a translation for each.",
 	  "Linux, Documentation/admin-guide/mm/hugetlbpage.rst", "hugepages of 1 GiB per NUMA node",
 	  "hugepagesz=1G hugepages=N on the kernel command line, then reboot", hugepages },
+	{ "guest.unknown", CHECK_WARNING, "a domain that velad does not know has a device of the host",
+	  "velad gives such a device to nobody, also while the domain is off, and neither resets it nor changes anything of it.",
+	  "libvirt, formatdomain.html, hostdev", "domains with devices of the host that are velad's instances",
+	  "virsh detach-device, or virsh undefine; then create the guest with velactl create", strangers },
 	{ 0 },
 };

@@ -249,14 +249,24 @@ int adopt_look(struct inst_manager *m, bool machine, struct error *err)
 
 	for (int i = 0; r == 0 && i < TRIES; i++)
 		r = look_once(m, machine, err);
+	m->adopt.tried = m->adopt.tried || machine;
 	if (r == 0)
 		pool_wake(m, machine ? POOL_ADOPT : POOL_LOOK); /* whoever changes domains all the time must not keep a thread */
 	return r < 0 ? r : 0;
 }
 
+int inst_foreign(struct inst_manager *m, struct inst_foreign **ret, size_t *n, bool *known, struct arena *arena, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r = store_begin(&tx, m->store, err);
+
+	*known = m->adopt.asked;
+	return r < 0 ? r : adopt_rows_foreign(tx, ret, n, arena, err);
+}
+
 bool inst_adopted(const struct inst_manager *m)
 {
-	return m->adopt.looked;
+	return m->adopt.tried;
 }
 
 /* ---- before operations -------------------------------------------------------------------------------------- */

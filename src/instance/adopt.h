@@ -21,6 +21,7 @@ struct adopt {
 	atomic_uint seen;      /* news when libvirt was asked last */
 	atomic_bool asked;     /* and it answered */
 	atomic_bool looked;    /* at the machine, once */
+	atomic_bool tried;     /* likewise, whatever came of it */
 	atomic_bool silent;    /* that it does not answer was said */
 };
 

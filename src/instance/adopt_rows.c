@@ -154,6 +154,24 @@ static int hand_out(struct reconcile_instance *in, const struct rows *devices, c
 	return 0;
 }
 
+#define SELECT_FOREIGN "SELECT count(*) OVER (), bdf, domain, uuid, runs FROM foreign_device ORDER BY bdf"
+
+int adopt_rows_foreign(struct store_tx *tx, struct inst_foreign **ret, size_t *n, struct arena *arena, struct error *err)
+{
+	struct rows rows = { .arena = arena, .size = sizeof(struct reconcile_foreign), .read = read_foreign };
+	int r = read_rows(&rows, tx, SELECT_FOREIGN, err);
+	struct inst_foreign *all = arena_array(arena, rows.n, sizeof(*all));
+
+	for (size_t i = 0; all && i < rows.n; i++) {
+		const struct reconcile_foreign *f = &((const struct reconcile_foreign *)rows.all)[i];
+
+		all[i] = (struct inst_foreign){ f->bdf, f->domain, f->runs };
+	}
+	*ret = all;
+	*n = rows.n;
+	return r == 0 && !all ? no_memory(err) : r;
+}
+
 int adopt_rows_load(struct store_tx *tx, struct reconcile_input *ret, struct arena *arena, struct error *err)
 {
 	struct rows instances = { .arena = arena, .size = sizeof(struct reconcile_instance), .read = read_instance };
@@ -170,7 +188,7 @@ int adopt_rows_load(struct store_tx *tx, struct reconcile_input *ret, struct are
 	if (r == 0)
 		r = read_rows(&notes, tx, "SELECT count(*) OVER (), instance, rule, device, text FROM finding ORDER BY rule, device", err);
 	if (r == 0)
-		r = read_rows(&foreign, tx, "SELECT count(*) OVER (), bdf, domain, uuid, runs FROM foreign_device ORDER BY bdf", err);
+		r = read_rows(&foreign, tx, SELECT_FOREIGN, err);
 	if (r == 0)
 		r = read_rows(&sick, tx, "SELECT count(*) OVER (), bdf FROM quarantine ORDER BY bdf", err);
 	for (size_t i = 0; r == 0 && i < instances.n; i++)

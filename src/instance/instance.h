@@ -147,7 +147,15 @@ int inst_quarantine_release(struct inst_manager *m, uint64_t *ret_op, struct bdf
  * ended, or is none that can be cancelled (delete, ACS restore). */
 int inst_cancel(struct inst_manager *m, uint64_t op, struct error *err);
 
-/* Whether what the store has was held against libvirt and the machine since this daemon runs. */
+struct inst_foreign {
+	struct bdf  bdf;
+	const char *domain;
+	bool        runs;
+};
+
+/* Functions of domains that are no instance's, by BDF; in the arena. *known: libvirt has answered when it was asked last. */
+int inst_foreign(struct inst_manager *m, struct inst_foreign **ret, size_t *n, bool *known, struct arena *arena, struct error *err);
+/* Whether it was tried to hold what the store has against libvirt and the machine since this daemon runs. */
 bool inst_adopted(const struct inst_manager *m);
 /* Devices that instances hold, and domains that are no instance's, for the planner; strings in the arena. */
 int inst_taken(struct inst_manager *m, struct plan_taken **ret, size_t *n, struct arena *arena,

@@ -89,6 +89,8 @@ static int check_release(const struct conf *c, struct error *err)
 		return error_set(err, -EINVAL, "[release] scrub must be the absolute path of a program, or none; it is \"%.80s\"", c->scrub);
 	if (strcmp(c->on_crash, "leave") != 0 && strcmp(c->on_crash, "restart") != 0)
 		return error_set(err, -EINVAL, "[guests] on_crash must be leave or restart; it is \"%.40s\"", c->on_crash);
+	if (strcmp(c->on_host_boot, "leave") != 0 && strcmp(c->on_host_boot, "restart") != 0)
+		return error_set(err, -EINVAL, "[guests] on_host_boot must be leave or restart; it is \"%.40s\"", c->on_host_boot);
 	if (strcmp(c->no_reset, "quarantine") != 0 && strcmp(c->no_reset, "allow") != 0)
 		return error_set(err, -EINVAL, "[release] no_reset must be quarantine or allow; it is \"%.40s\"", c->no_reset);
 	return 0;
@@ -132,6 +134,7 @@ static int open_store(struct manager *m, const struct manager_options *opt, stru
 				.ended = operation_ended,
 				.self = m, .root = m->root, .workers = (unsigned)m->conf.workers,
 				.deadlines = deadlines(&m->conf), .keep_ms = (unsigned)m->conf.keep_milliseconds,
+				.restart = strcmp(m->conf.on_host_boot, "restart") == 0,
 				.crash = { .restart = strcmp(m->conf.on_crash, "restart") == 0,
 					   .limit = (unsigned)m->conf.crash_limit, .seconds = (unsigned)m->conf.crash_seconds },
 				.release = { .scrub = *m->conf.scrub == '/' ? m->conf.scrub : NULL,

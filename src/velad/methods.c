@@ -181,10 +181,31 @@ static int get_route(void *self, const struct api_request *req, struct api_respo
 	return get_between(self, req, res, plan_route_json, err);
 }
 
+/* What libvirt said, for the rules. */
+static int find_strangers(struct manager *m, struct check_input *in, struct arena *arena, struct error *err)
+{
+	struct check_stranger *all;
+	struct inst_foreign *f = NULL;
+	bool known = false;
+	size_t n = 0;
+	int r = inst_foreign(m->instances, &f, &n, &known, arena, err);
+
+	if (r < 0)
+		return r;
+	all = arena_array(arena, n, sizeof(*all));
+	for (size_t i = 0; all && i < n; i++)
+		all[i] = (struct check_stranger){ f[i].bdf, f[i].domain, f[i].runs };
+	in->asked = known ? CHECK_ASKED : CHECK_ASKED_IN_VAIN;
+	in->stranger = all;
+	in->nstrangers = n;
+	return all ? 0 : error_set(err, -ENOMEM, "no memory for the answer");
+}
+
 static int get_checks(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	auto_(check_report_free) struct check_report *report = NULL;
 	struct manager *m = self;
+	struct arena arena = { 0 };
 	struct check_input in = { 0 };
 	struct error ignored = ERROR_INIT;
 	int r = current_catch_up(m->now, CURRENT_ALL, err);
@@ -194,6 +215,8 @@ static int get_checks(void *self, const struct api_request *req, struct api_resp
 	(void)manager_libvirt(m, &ignored); /* then QEMU's version is unknown */
 	in.qemu = m->qemu;
 	if (r == 0)
+		r = find_strangers(m, &in, &arena, err);
+	if (r == 0)
 		r = check_host(&report, &in, err);
 	r = r < 0 ? r : answer(res, check_json(report), err);
 	if (r == 0) {
@@ -202,6 +225,7 @@ static int get_checks(void *self, const struct api_request *req, struct api_resp
 		json_add_string(&o, "scrub", *m->conf.scrub == '/' ? m->conf.scrub : "not configured");
 		r = o.failed ? error_set(err, -ENOMEM, "no memory for the answer") : 0;
 	}
+	arena_done(&arena);
 	return r;
 }
 
