@@ -45,15 +45,20 @@ static inline struct topo *host_topo(const char *name, const char *from, const c
 	return t;
 }
 
-static inline struct host host_of(struct topo *t, unsigned qemu)
+static inline struct host host_asked(struct topo *t, struct check_input in)
 {
-	struct check_input in = { .topo = t, .qemu = qemu };
 	struct error err = ERROR_INIT;
 	struct host h = { .topo = t };
 
+	in.topo = t;
 	if (check_host(&h.report, &in, &err) < 0)
 		fail_msg("%s", err.text);
 	return h;
+}
+
+static inline struct host host_of(struct topo *t, unsigned qemu)
+{
+	return host_asked(t, (struct check_input){ .qemu = qemu });
 }
 
 static inline void host_done(struct host *h)

@@ -349,7 +349,10 @@ struct row {
 	const char *option; /* instead of CMDLINE, or of `from` in the host's text */
 	unsigned    qemu;
 	const char *from;
+	struct check_input said; /* by libvirt */
 };
+
+static const struct check_stranger stranger = { .bdf = { .bus = 0x19 }, .domain = "other", .runs = true };
 
 #define FAIL	CHECK_FAIL
 #define UNKNOWN CHECK_UNKNOWN
@@ -534,6 +537,13 @@ static const struct row rows[] = {
 	{ "memory.hugepages", "xe9680", PASS, "host", "" },
 	{ "memory.hugepages", "xe9680", FAIL, "host", "hugepagesz=1G", no_hugepages },
 	{ "memory.hugepages", "xe9680", UNKNOWN, "host", "", no_pools },
+	{ "guest.unknown", "xe9680", NA, "host", "" },
+	{ "guest.unknown", "xe9680", PASS, "host", "is an instance", .said = { .asked = CHECK_ASKED } },
+	{ "guest.unknown", "xe9680", UNKNOWN, "host", "libvirtd", .said = { .asked = CHECK_ASKED_IN_VAIN } },
+	{ "guest.unknown", "xe9680", FAIL, "0000:19:00.0", "domain other, which is running, has it",
+	  .said = { .asked = CHECK_ASKED, .stranger = &stranger, .nstrangers = 1 } },
+	{ "guest.unknown", "xe9680", FAIL, "0000:19:00.0", "virsh detach-device", /* as it was when libvirt answered */
+	  .said = { .asked = CHECK_ASKED_IN_VAIN, .stranger = &stranger, .nstrangers = 1 } },
 
 	{ "boot.acs-override", "xe9680", FAIL, "host", "take it out", NULL, CMDLINE " pcie_acs_override=downstream" },
 	{ "pci.config-dead", "odd", FAIL, "0000:01:00.0", "sleeps in D3cold" },
@@ -543,7 +553,10 @@ static const struct row rows[] = {
 
 static struct host host_of_row(const struct row *r)
 {
-	return host_of(host_topo(r->host, !r->option ? NULL : r->from ? r->from : CMDLINE, r->option, r->change), r->qemu);
+	struct check_input in = r->said;
+
+	in.qemu = r->qemu;
+	return host_asked(host_topo(r->host, !r->option ? NULL : r->from ? r->from : CMDLINE, r->option, r->change), in);
 }
 
 static void rules_say_what_is_so(void **state)
