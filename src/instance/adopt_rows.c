@@ -270,7 +270,7 @@ static int arrive(struct store_tx *tx, const struct reconcile_decision *d, struc
 				      ARGS(ARG_TEXT(now), ARG_TEXT(bdf_eq(d->pf, BDF_NONE) ? NULL : pf), ARG_TEXT(was)), err);
 }
 
-#define PORTS "kind IN ('vf-count', 'power', 'devctl', 'devctl2', 'acs') AND target NOT IN (SELECT bdf FROM device)"
+#define PORTS "kind IN ('vf-count', 'autoprobe', 'power', 'devctl', 'devctl2', 'acs') AND target NOT IN (SELECT bdf FROM device)"
 
 /* Ports and PFs have other names, too, and are as the firmware made them; unless it is the same boot. */
 static int void_ports(struct inst_manager *m, struct store_tx *tx, const char *instance, struct error *err)
