@@ -25,6 +25,7 @@ with_status() { # ARGUMENTS...: what velactl says, and its status
 	rc=$?
 	echo "$out $rc"
 }
+hears() { if until_is "$2" heard; then ok "$1"; else not_ok "$1" "$(heard)"; fi; } # TEXT WANTED
 heard() { tr '\n' ' ' <"$dir/heard"; }
 
 say "of an earlier guest"
@@ -46,16 +47,17 @@ is "a place that is none" "invalid" "$(curl -s --unix-socket "$dir/sock" 'http:/
 timeout 30 "$build/velactl" --socket "$dir/sock" log one -n 1 -f >>"$dir/heard" &
 follower=$!
 until_tries=100
-until_is yes eval '[[ -s $dir/heard ]] && echo yes'
+begun() { [[ -s $dir/heard ]] && echo yes; }
+until_is yes begun
 : >"$dir/heard"
 say five
-until_is "five " heard && ok "-f: what is said from now on" || not_ok "-f: what is said from now on"
+hears "-f: what is said from now on" "five "
 put_away
 say six
-until_is "five six " heard && ok "also when the log was put away" || not_ok "also when the log was put away" "$(heard)"
+hears "also when the log was put away" "five six "
 say seven
 put_away; say eight; put_away; say nine
-until_is "five six seven eight nine " heard && ok "twice, before it looked again" || not_ok "twice, before it looked again" "$(heard)"
+hears "twice, before it looked again" "five six seven eight nine "
 kill "$follower"
 wait "$follower" 2>/dev/null
 curl -s --unix-socket "$dir/sock" 'http://v/v1/instances/one/log?after=7.7' >"$dir/piece"
