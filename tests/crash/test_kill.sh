@@ -4,6 +4,6 @@
 # test_kill.sh [BUILD]; prints ok / not ok lines.
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
-tests/crash/run kill --build "${1:-build}" --helper --points 3 --seed 7 || bad=1
+tests/crash/run kill --build "${1:-build}" --helper --points 2 --seed 7 || bad=1
 tests/crash/run kill --build "${1:-build}" --helper --helper-dies --points 2 --seed 8 || bad=1
 exit $bad
