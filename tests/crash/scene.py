@@ -249,7 +249,7 @@ class Scene:
         self.settle()
         op = self.get(f"/v1/operations/{answer[1]['id']}")
         if op["state"] != "succeeded":
-            raise (Late if op["error"]["code"] == "timeout" else Wrong)(f"{what}: {op['error']}")
+            raise (Late if op["error"]["code"] in ("timeout", "busy") else Wrong)(f"{what}: {op['error']}")
         return op
 
     def bring(self, state):
@@ -271,7 +271,7 @@ class Scene:
             self.ask("DELETE", f"/v1/quarantine/{q['bdf']}")
             self.settle()
         if self.get("/v1/quarantine")["quarantine"]:
-            raise Wrong(f"not given back from quarantine: {self.get('/v1/quarantine')}")
+            raise Late(f"not given back from quarantine: {self.get('/v1/quarantine')}")
         wrong = self.differs()
         if wrong:
             raise Wrong(f"deleted, and the host differs: {wrong}")
