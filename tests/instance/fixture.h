@@ -174,7 +174,7 @@ static inline void fx_open(struct fx *fx)
 	if (inst_manager_new(&fx->m, &env, &err) < 0)
 		fail_msg("%s", err.text);
 	/* what it found is looked at before the test goes on; unless the machine hangs or the store fails */
-	for (int i = 0; i < 2000 && !inst_adopted(fx->m); i++)
+	for (int i = 0; i < 500 && !inst_adopted(fx->m); i++)
 		fx_nap();
 }
 
