@@ -111,13 +111,14 @@ static enum host_known is_there(struct inventory *inv, struct host_root *root, c
 
 /* What a unit of VT-d translates at most: MGAW, bits 21:16 of its Capability Register, and what its page tables have levels
  * for, SAGAW, bits 12:8: 2 39, 4 48, 8 57 (Intel VT-d specification, 11.4.2). Units of AMD's do not say; Linux's tables for
- * them take 64 bits (drivers/iommu/amd). 0: unknown. */
+ * them take 64 bits (drivers/iommu/amd). VT-d's units have no parent (drivers/iommu/intel/dmar.c): they are virtual devices.
+ * 0: unknown. */
 static unsigned unit_bits(struct host_root *root, const char *unit)
 {
 	unsigned mgaw, levels;
 	uint64_t cap;
 
-	if (host_read_uint(root, &cap, 16, UINT64_MAX, "sys/class/iommu/%s/intel-iommu/cap", unit) < 0)
+	if (host_read_uint(root, &cap, 16, UINT64_MAX, "sys/devices/virtual/iommu/%s/intel-iommu/cap", unit) < 0)
 		return 0;
 	mgaw = (unsigned)(cap >> 16 & 0x3f) + 1;
 	levels = cap >> 11 & 1 ? 57 : cap >> 10 & 1 ? 48 : cap >> 9 & 1 ? 39 : 0;

@@ -146,6 +146,11 @@ static void arm_has_implementer_and_part(void **state)
 	host_inventory_free(inv);
 }
 
+/* A unit of VT-d as the kernel shows it, and where its capabilities stand */
+#define UNIT(n) \
+	"sys/class/iommu/dmar" n " -> ../../devices/virtual/iommu/dmar" n "\n" \
+	"sys/devices/virtual/iommu/dmar" n "/intel-iommu/cap\t"
+
 /* The narrowest unit counts, as do the levels of its page tables (VT-d, 11.4.2); one that says nothing does not. */
 static void widths_of_addresses(void **state)
 {
@@ -155,11 +160,11 @@ static void widths_of_addresses(void **state)
 	} hosts[] = {
 		{ "proc/cpuinfo\taddress sizes\t: 46 bits physical, 57 bits virtual\\n\n", 46, 0 },
 		{ "proc/cpuinfo\taddress sizes\t: wide\\n\n", 0, 0 },
-		{ "sys/class/iommu/dmar0/intel-iommu/cap\t8ed008c40780466\n", 0, 48 }, /* 57 bits, tables for 48 */
-		{ "sys/class/iommu/dmar0/intel-iommu/cap\t8ed008c40780466\n"
-		  "sys/class/iommu/dmar1/intel-iommu/cap\td2008c40660462\n", 0, 39 },
+		{ UNIT("0") "8ed008c40780466\n", 0, 48 }, /* 57 bits, tables for 48 */
+		{ UNIT("0") "8ed008c40780466\n"
+		  UNIT("1") "d2008c40660462\n", 0, 39 },
 		{ "sys/class/iommu/ivhd0/amd-iommu/cap\t40\n", 0, 0 },
-		{ "sys/class/iommu/dmar0/intel-iommu/cap\twide\n", 0, 0 },
+		{ UNIT("0") "wide\n", 0, 0 },
 	};
 
 	(void)state;
