@@ -35,29 +35,34 @@ static void drop(struct match *m, uint32_t demand)
 		m->room |= UINT64_C(1) << n;
 }
 
-static bool augment(struct match *m, uint32_t demand);
+static uint32_t slot_of(const struct match *m, uint32_t demand)
+{
+	return demand * m->per_each >> 16;
+}
 
-/* Some demand on this NIC finds another one. */
+static bool augment(struct match *m, uint32_t demand, uint32_t slot);
+
+/* Some demand on this NIC finds another one; of a slot's, one is like another. */
 static bool make_room(struct match *m, uint32_t n)
 {
-	for (uint64_t on = m->on[n]; on; on &= on - 1) {
-		uint32_t d = lowest(on);
+	for (uint64_t left = m->on[n], of_slot = UINT64_MAX >> (64 - m->each); left;) {
+		uint32_t d = lowest(left), slot = slot_of(m, d);
 
+		left &= ~(of_slot << (slot * m->each));
+		if (!(m->adj[slot] & ~m->seen) || !augment(m, d, slot))
+			continue;
 		m->on[n] &= ~(UINT64_C(1) << d);
-		if (augment(m, d)) {
-			m->used[n]--;
-			m->room |= UINT64_C(1) << n;
-			return true;
-		}
-		m->on[n] |= UINT64_C(1) << d;
+		m->used[n]--;
+		m->room |= UINT64_C(1) << n;
+		return true;
 	}
 	return false;
 }
 
 /* Each NIC is tried once, so the recursion is at most SOLVE_NICS_MAX deep. */
-static bool augment(struct match *m, uint32_t demand)
+static bool augment(struct match *m, uint32_t demand, uint32_t slot)
 {
-	uint64_t adj = m->adj[m->each == 1 ? demand : demand / m->each];
+	uint64_t adj = m->adj[slot];
 
 	if (adj & m->room & ~m->seen) {
 		put(m, demand, lowest(adj & m->room & ~m->seen));
@@ -75,27 +80,30 @@ static bool augment(struct match *m, uint32_t demand)
 	return false;
 }
 
-/* A demand for a NIC that must have one: a free one, or one of another such NIC that finds another. */
-static bool pull(struct match *m, uint32_t n, uint32_t demands)
+/* A demand for a NIC that must have one: a free one, or one of another NIC that has more than it must or finds another. */
+static bool pull(struct match *m, uint32_t n)
 {
-	for (uint32_t d = 0; d < demands; d++) {
-		if ((m->seen >> d & 1) || !(m->adj[d / m->each] >> n & 1) || m->nic[d] == n)
-			continue;
-		m->seen |= UINT64_C(1) << d;
-		if (m->nic[d] == NO_NIC) {
-			put(m, d, n);
-			return true;
+	for (uint32_t slot = 0, d = 0; slot < m->slots; slot++)
+		for (uint32_t end = d + m->each; d < end; d++) {
+			uint32_t from = m->nic[d];
+
+			if ((m->seen >> d & 1) || !(m->adj[slot] >> n & 1) || from == n)
+				continue;
+			m->seen |= UINT64_C(1) << d;
+			if (from == NO_NIC) {
+				put(m, d, n);
+				return true;
+			}
+			if (m->used[from] > need_of(m, from) || pull(m, from)) {
+				drop(m, d);
+				put(m, d, n);
+				return true;
+			}
 		}
-		if (pull(m, m->nic[d], demands)) {
-			drop(m, d); /* from where it is, which has got another */
-			put(m, d, n);
-			return true;
-		}
-	}
 	return false;
 }
 
-static bool serve_needs(struct match *m, uint64_t nics, uint32_t demands)
+static bool serve_needs(struct match *m, uint64_t nics)
 {
 	for (; nics; nics &= nics - 1) {
 		uint32_t n = lowest(nics), need = need_of(m, n);
@@ -104,7 +112,7 @@ static bool serve_needs(struct match *m, uint64_t nics, uint32_t demands)
 			return false;
 		for (uint32_t i = 0; i < need; i++) {
 			m->seen = 0;
-			if (!pull(m, n, demands))
+			if (!pull(m, n))
 				return false;
 		}
 	}
@@ -113,34 +121,67 @@ static bool serve_needs(struct match *m, uint64_t nics, uint32_t demands)
 
 static bool run_each(struct match *m)
 {
-	uint32_t demands = m->slots * m->each;
-
-	memset(m->nic, NO_NIC, demands);
-	if (!serve_needs(m, m->w->needed | m->forced, demands))
+	memset(m->nic, NO_NIC, m->slots * m->each);
+	m->per_each = 65536 / m->each + 1;
+	if (!serve_needs(m, m->w->needed | m->forced))
 		return false;
-	for (uint32_t d = 0; d < demands; d++) {
-		m->seen = 0;
-		if (m->nic[d] == NO_NIC && !augment(m, d))
-			return false;
-	}
+	for (uint32_t slot = 0, d = 0; slot < m->slots; slot++)
+		for (uint32_t end = d + m->each; d < end; d++) {
+			m->seen = 0;
+			if (m->nic[d] == NO_NIC && !augment(m, d, slot))
+				return false;
+		}
 	return true;
 }
 
-bool match_move(struct match *m, uint32_t slot, uint64_t nics)
+/* A demand leaves its NIC for one of its slot's. */
+static bool move(struct match *m, uint32_t d, uint32_t slot)
+{
+	uint32_t was = m->nic[d];
+
+	drop(m, d);
+	m->seen = 0;
+	if (augment(m, d, slot))
+		return true;
+	put(m, d, was);
+	return false;
+}
+
+static bool has_its_own(struct match *m, uint32_t n)
+{
+	m->seen = 0;
+	return m->used[n] >= need_of(m, n) || pull(m, n);
+}
+
+bool match_move(struct match *m, uint32_t slot, uint64_t nics, bool *would_have)
 {
 	uint64_t before = m->adj[slot];
-	uint32_t was = m->nic[slot];
+	uint32_t have = 0;
+	bool moved;
 
+	*would_have = false;
+	for (uint64_t left = nics; left && have < m->each; left &= left - 1)
+		have += m->cap[lowest(left)];
+	moved = have >= m->each;
+	if (!moved)
+		return false;
 	m->adj[slot] = nics;
-	if (nics >> was & 1)
-		return true;
-	drop(m, slot);
-	m->seen = 0;
-	if (augment(m, slot))
-		return true;
-	m->adj[slot] = before;
-	put(m, slot, was);
-	return false;
+	for (uint32_t d = slot * m->each; d < (slot + 1) * m->each && moved; d++) {
+		uint32_t was = m->nic[d];
+
+		if (nics >> was & 1)
+			continue;
+		moved = move(m, d, slot);
+		if (moved && !has_its_own(m, was)) {
+			moved = false;
+			*would_have = true;
+			m->adj[slot] = before;
+			(void)has_its_own(m, was); /* the way back, if no other */
+		}
+	}
+	if (!moved)
+		m->adj[slot] = before;
+	return moved;
 }
 
 /* ---- VFs for all together ----------------------------------------------------------------------- */

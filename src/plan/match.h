@@ -20,6 +20,7 @@ struct match {
 	uint8_t  nic[SOLVE_VFS_MAX];  /* each: of each demand; demand d is of slot d / each */
 	uint16_t cap[SOLVE_NICS_MAX];
 	uint64_t room; /* NICs with used < cap */
+	uint32_t per_each; /* 65536 / each, and a bit: to divide by it */
 	uint64_t seen; /* NICs, or in pull() demands, of this augmentation */
 };
 
@@ -34,6 +35,7 @@ static inline uint32_t match_cap(const struct solve_free *f, const struct solve_
 }
 
 bool match_run(struct match *m);
-/* After match_run() with one VF for each slot, and nothing forced or needed: the slot's VF comes from one of these NICs, and
- * the others keep theirs or find another; false: that cannot be, and nothing has changed. */
-bool match_move(struct match *m, uint32_t slot, uint64_t nics);
+/* After match_run() with VFs for each slot: all of the slot's come from these NICs now, and the others keep theirs or find
+ * another; false: that cannot be, and what each slot has is still one of its NICs. would_have: a NIC that must give some was
+ * against it. */
+bool match_move(struct match *m, uint32_t slot, uint64_t nics, bool *would_have);

@@ -451,13 +451,30 @@ static uint64_t has_now(const struct search *s, uint32_t slot)
 	return nics;
 }
 
+/* On each node that they have to be on, one of the NICs stays. */
+static void hold(struct search *s, uint64_t extra)
+{
+	for (; extra; extra &= extra - 1) {
+		uint64_t nics = s->h->on_node[lowest(extra)];
+
+		if (!(nics & s->m.forced))
+			s->m.forced |= nics & s->m.touched & -(nics & s->m.touched);
+	}
+}
+
 /* Some of its NICs will do for the slot, and leave the others theirs. */
 static bool only(struct search *s, uint32_t slot, uint64_t nics, uint64_t extra)
 {
 	uint64_t before = s->m.adj[slot];
+	bool would_have = true;
 
-	if (s->m.each == 1 && !extra && !s->forced && !s->w->needed && !s->w->ties)
-		return match_move(&s->m, slot, nics);
+	if (!s->w->ties) {
+		hold(s, extra);
+		if (match_move(&s->m, slot, nics, &would_have))
+			return true;
+	}
+	if (!would_have || !(extra || s->w->ties))
+		return false;
 	s->m.adj[slot] = nics;
 	if (!(has_now(s, slot) & ~nics) || search_match(s, extra))
 		return true;
