@@ -22,6 +22,29 @@ static uint64_t nics_on(const struct search *s, uint64_t nodes)
 	return nics;
 }
 
+/* The nearest NICs of a GPU that has some, and at each class the widest. */
+static void rank_gpu(struct search *s, uint32_t g)
+{
+	const struct solve_host *h = s->h;
+	uint32_t path = 0, width = h->ranks & (h->ranks - 1) ? WIDEST_LAST + 1 : lowest(h->ranks);
+
+	while (!(s->edge[g] & h->near[path][g]))
+		path++;
+	s->nearest[g] = (uint8_t)path;
+	for (; path <= s->w->max_path; path++) {
+		if (width > WIDEST_LAST || (h->ranks & (h->ranks - 1) && width && (s->edge[g] & h->near[path][g] & h->wide[width - 1][g])))
+			for (width = 0; !(s->edge[g] & h->near[path][g] & h->wide[width][g]); width++)
+				;
+		s->widest[path][g] = (uint8_t)width;
+	}
+}
+
+void search_rank(struct search *s, uint64_t gpus)
+{
+	for (; gpus && s->vfs; gpus &= gpus - 1)
+		rank_gpu(s, lowest(gpus));
+}
+
 /* ---- ties --------------------------------------------------------------------------------------- */
 
 bool search_ties(struct search *s, const struct set *set)
@@ -138,25 +161,101 @@ bool search_within(struct search *s, const struct set *set, struct bound b, uint
 
 /* ---- bounds ------------------------------------------------------------------------------------- */
 
+static uint32_t have_of(const struct search *s, uint64_t nics, uint32_t limit)
+{
+	uint32_t have = 0;
+
+	for (; nics; nics &= nics - 1)
+		have += match_cap(s->f, s->w, lowest(nics), limit);
+	return have;
+}
+
+bool search_have(const struct search *s)
+{
+	uint32_t want = s->w->vfs ? s->w->vfs : s->w->gpus * s->w->vfs_per_gpu, takers[SOLVE_NICS_MAX] = { 0 };
+	uint64_t nics = s->w->gpus ? 0 : s->nics;
+
+	for (uint64_t left = s->allowed; left; left &= left - 1) {
+		nics |= s->edge[lowest(left)];
+		for (uint64_t some = s->w->gpus ? s->w->needed & s->edge[lowest(left)] : 0; some; some &= some - 1)
+			takers[lowest(some)] += s->w->vfs ? s->w->vfs : s->w->vfs_per_gpu;
+	}
+	for (uint64_t left = s->w->needed; left; left &= left - 1) {
+		uint32_t n = lowest(left), need = s->w->need[n];
+
+		if (!(nics >> n & 1) || match_cap(s->f, s->w, n, NO_LIMIT) < need || (s->w->gpus && takers[n] < need))
+			return false;
+	}
+	return have_of(s, nics, NO_LIMIT) >= want;
+}
+
+uint32_t search_floor(const struct search *s)
+{
+	uint32_t n = count(s->nics), vfs = s->w->vfs ? s->w->vfs : s->w->gpus * s->w->vfs_per_gpu, load = UINT32_MAX, least;
+
+	if (!s->vfs || !n)
+		return 0;
+	for (uint64_t nics = s->nics; nics; nics &= nics - 1)
+		if (s->f->load[lowest(nics)] < load)
+			load = s->f->load[lowest(nics)];
+	least = load + (vfs + n - 1) / n;
+	for (uint64_t left = s->w->needed; left; left &= left - 1)
+		if (s->f->load[lowest(left)] + s->w->need[lowest(left)] > least)
+			least = s->f->load[lowest(left)] + s->w->need[lowest(left)];
+	return least;
+}
+
 /* By the number of GPUs, up to `most`, the least limit at which these NICs have enough for them. */
 static void fill_limits(const struct search *s, uint16_t *limit, uint64_t nics, uint32_t most)
 {
-	uint32_t done = 0, each = s->w->vfs_per_gpu, all = 0, some;
+	uint32_t done = 0, each = s->w->vfs_per_gpu, all = have_of(s, nics, NO_LIMIT), some;
 
-	for (uint64_t left = nics; left; left &= left - 1)
-		all += match_cap(s->f, s->w, lowest(left), NO_LIMIT);
 	some = all / each < most ? all / each : most;
 	limit[0] = 0;
 	for (uint32_t l = s->floor.term[SCORE_SHARING]; done < some; l++) {
-		uint32_t have = 0;
+		uint32_t have = have_of(s, nics, l);
 
-		for (uint64_t left = nics; left; left &= left - 1)
-			have += match_cap(s->f, s->w, lowest(left), l);
 		while (done < some && (done + 1) * each <= have)
 			limit[++done] = (uint16_t)l;
 	}
 	while (done < most)
 		limit[++done] = NEVER;
+}
+
+/* VFs for all together: each GPU is near to one, and as many GPUs as are wanted cannot have more than the best of them, nor
+ * than all. */
+static void limit_any(const struct search *s, struct level *level)
+{
+	uint32_t n = 0, best = 0, have = 0, l = s->floor.term[SCORE_SHARING];
+	uint64_t edges[SOLVE_GPUS_MAX], all = 0;
+
+	for (uint64_t left = s->allowed; left; left &= left - 1) {
+		uint32_t least = NEVER;
+
+		edges[n] = search_edges(s, lowest(left), level->path, level->width);
+		for (uint64_t nics = edges[n]; nics; nics &= nics - 1)
+			least = s->f->load[lowest(nics)] < least ? s->f->load[lowest(nics)] + 1u : least;
+		level->near_one[lowest(left)] = (uint16_t)least;
+		all |= edges[n++];
+	}
+	for (bool more = true; more && (best < s->m.whole || have < s->m.whole); l++) {
+		uint32_t gpu[SOLVE_GPUS_MAX];
+
+		for (uint32_t i = 0; i < n; i++)
+			gpu[i] = have_of(s, edges[i], l);
+		best = 0;
+		for (uint32_t i = 0; i < s->w->gpus; i++) {
+			uint32_t most = i;
+
+			for (uint32_t k = i + 1; k < n; k++)
+				most = gpu[k] > gpu[most] ? k : most;
+			best += gpu[most];
+			gpu[most] = gpu[i];
+		}
+		have = have_of(s, all, l);
+		more = have < have_of(s, all, NO_LIMIT);
+	}
+	level->least = best < s->m.whole || have < s->m.whole ? NEVER : l - 1;
 }
 
 static const struct level *make_level(struct search *s, uint32_t path, uint32_t width)
@@ -167,6 +266,11 @@ static const struct level *make_level(struct search *s, uint32_t path, uint32_t 
 	l->path = path;
 	l->width = width;
 	l->ntypes = 0;
+	l->least = 0;
+	if (s->m.whole) {
+		limit_any(s, l);
+		return l;
+	}
 	for (uint64_t left = s->allowed; left; left &= left - 1) {
 		uint32_t g = lowest(left), i = 0;
 
@@ -214,10 +318,8 @@ static void limit_whole(struct search *s, struct set *set, uint32_t g)
 {
 	uint64_t edges = search_edges(s, g, set->path, set->width);
 
-	if (set->level_path != set->path || set->level_width != set->width) {
-		search_limits(s, set, set->path, set->width);
-		return;
-	}
+	if (set->level->near_one[g] > set->sharing)
+		set->sharing = set->level->near_one[g];
 	if (edges & set->apart)
 		return;
 	set->apart |= edges;
@@ -225,38 +327,45 @@ static void limit_whole(struct search *s, struct set *set, uint32_t g)
 		set->sharing = NEVER;
 }
 
+/* The least limit at which these NICs have as many VFs as are wanted for all together; NEVER. Sets of GPUs often have the
+ * same NICs as the one before. */
+static uint32_t limit_of(struct search *s, uint64_t nics)
+{
+	uint32_t l = s->floor.term[SCORE_SHARING];
+
+	if (nics == s->could_nics)
+		return s->could_limit;
+	if (have_of(s, nics, NO_LIMIT) < s->m.whole)
+		l = NEVER;
+	while (l != NEVER && have_of(s, nics, l) < s->m.whole)
+		l++;
+	s->could_nics = nics;
+	s->could_limit = l;
+	return l;
+}
+
 bool search_could(struct search *s, struct set *set)
 {
-	uint32_t want = s->m.whole, has[SOLVE_NICS_MAX], l = s->floor.term[SCORE_SHARING];
 	uint64_t nics = 0;
 
-	for (uint64_t left = s->w->needed; left; left &= left - 1)
-		has[lowest(left)] = 0;
-	for (uint32_t i = 0; i < set->n; i++) {
-		uint64_t edges = search_edges(s, set->gpu[i], set->path, set->width);
+	for (uint32_t i = 0; i < set->n; i++)
+		nics |= search_edges(s, set->gpu[i], set->path, set->width);
+	for (uint64_t left = s->w->needed; left; left &= left - 1) {
+		uint32_t n = lowest(left), has = 0;
 
-		nics |= edges;
-		for (uint64_t left = edges & s->w->needed; left; left &= left - 1)
-			has[lowest(left)] += s->m.whole ? s->m.whole : s->m.each;
-	}
-	for (uint64_t left = s->w->needed; left; left &= left - 1)
-		if (has[lowest(left)] < s->w->need[lowest(left)])
-			return false;
-	for (l = set->sharing > l ? set->sharing : l; want && l <= NO_LIMIT; l++) {
-		uint32_t have = 0, more = 0;
-
-		for (uint64_t left = nics; left; left &= left - 1) {
-			uint32_t cap = match_cap(s->f, s->w, lowest(left), l);
-
-			have += cap;
-			more |= cap < match_cap(s->f, s->w, lowest(left), NO_LIMIT);
-		}
-		if (have >= want)
-			break;
-		if (!more)
+		for (uint32_t i = 0; i < set->n; i++)
+			if (search_edges(s, set->gpu[i], set->path, set->width) >> n & 1)
+				has += s->m.whole ? s->m.whole : s->m.each;
+		if (has < s->w->need[n])
 			return false;
 	}
-	set->sharing = want ? l : set->sharing;
+	if (s->m.whole) {
+		uint32_t limit = limit_of(s, nics);
+
+		if (limit == NEVER)
+			return false;
+		set->sharing = limit > set->sharing ? limit : set->sharing;
+	}
 	return true;
 }
 
@@ -264,13 +373,12 @@ void search_limit(struct search *s, struct set *set, uint32_t g)
 {
 	const struct level *l = set->level;
 
-	if (s->m.whole) {
-		limit_whole(s, set, g);
-		return;
-	}
-
 	if (!l || set->level_path != set->path || set->level_width != set->width || l->path != set->path || l->width != set->width) {
 		search_limits(s, set, set->path, set->width);
+		return;
+	}
+	if (s->m.whole) {
+		limit_whole(s, set, g);
 		return;
 	}
 	for (uint32_t types = l->of[g]; types; types &= types - 1) {
@@ -282,11 +390,11 @@ void search_limit(struct search *s, struct set *set, uint32_t g)
 
 void search_limits(struct search *s, struct set *set, uint32_t path, uint32_t width)
 {
-	set->level = s->m.whole ? NULL : level_at(s, path, width);
+	set->level = level_at(s, path, width);
 	set->apart = set->nics = 0;
 	set->path = set->level_path = path;
 	set->width = set->level_width = width;
-	set->sharing = 0;
+	set->sharing = set->level->least;
 	memset(set->in, 0, sizeof(set->in));
 	for (uint32_t i = 0; i < set->n; i++)
 		search_limit(s, set, set->gpu[i]);

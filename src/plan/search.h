@@ -13,7 +13,7 @@ struct bound {
 };
 
 #define TYPES_MAX  16
-#define LEVELS_MAX 6
+#define LEVELS_MAX 16
 #define NEVER      UINT16_MAX
 
 /* What the NICs within a class and rank can do, by Hall's theorem: GPUs that reach none but these NICs want no more VFs
@@ -21,6 +21,8 @@ struct bound {
  * of others, a bound. */
 struct level {
 	uint32_t path, width, ntypes;
+	uint32_t least;                                  /* VFs for all together: sharing of any set; NEVER ... */
+	uint16_t near_one[SOLVE_GPUS_MAX];               /* ... and, by GPU, of a set with it */
 	uint16_t of[SOLVE_GPUS_MAX];                     /* by GPU: types, by bit, of which it reaches none but the NICs */
 	uint16_t limit[TYPES_MAX][SOLVE_CHOSEN_MAX + 1]; /* the least sharing with so many such GPUs; NEVER */
 };
@@ -51,6 +53,8 @@ struct search {
 	uint8_t      widest[SOLVE_CLASSES][SOLVE_GPUS_MAX]; /* rank, at this class or nearer */
 	struct level level[LEVELS_MAX];
 	uint32_t     nlevels;
+	uint64_t     could_nics;                /* of which search_could() was asked last, and ... */
+	uint32_t     could_limit;               /* ... its answer */
 	struct score floor;                     /* no bundle is better */
 	uint64_t     most;                      /* score_key() beyond which no set is better than the best so far */
 	bool         any_order;                 /* sets do not come in their order */
@@ -89,7 +93,13 @@ static inline uint64_t search_edges(const struct search *s, uint32_t g, uint32_t
 	return s->edge[g] & s->h->near[path][g] & s->h->wide[width][g];
 }
 
-/* src/plan/nics.c. Whether a matching exists with NICs on all of the nodes extra, for what m.adj or m.nics allow. */
+/* src/plan/nics.c. False: all NICs that GPUs can have together do not have VFs for them, or one that must give some does not
+ * have those, or no GPUs that can have them. */
+bool search_have(const struct search *s);
+void search_rank(struct search *s, uint64_t gpus); /* their nearest and widest NICs */
+/* No choice of so many VFs has a fullest NIC that is less full than this. */
+uint32_t search_floor(const struct search *s);
+/* Whether a matching exists with NICs on all of the nodes extra, for what m.adj or m.nics allow. */
 bool search_match(struct search *s, uint64_t extra);
 /* Whether the set can have its VFs within the bound; then *extra are the nodes that they add, as few as can be. */
 bool search_within(struct search *s, const struct set *set, struct bound b, uint64_t *extra);
@@ -104,9 +114,8 @@ bool search_could(struct search *s, struct set *set);
 
 /* src/plan/few.c: the same search, of hosts of up to SOLVE_FEW GPUs. */
 void search_few(struct search *s);
-/* src/plan/solve.c, for it: the nearest and widest NICs of these GPUs; whether any set of this path and width may be better than the best so far; one more set, which
+/* src/plan/solve.c, for it: whether any set of this path and width may be better than the best so far; one more set, which
  * cannot be better than these; the best set, found. */
-void search_rank(struct search *s, uint64_t gpus);
 bool search_may_beat(const struct search *s, uint32_t path, uint32_t width);
 void search_try(struct search *s, uint64_t gpus, uint32_t path, uint32_t width);
 void search_found(struct search *s, uint64_t gpus, const struct score *score, struct bound b);

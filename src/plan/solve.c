@@ -35,38 +35,6 @@ static bool raise_level(struct search *s, struct set *set)
 	return true;
 }
 
-/* With one more GPU; where they want more than their class and rank have, the next ones; false: that is none. */
-static bool raise_bounds(struct search *s, struct set *set, uint32_t g)
-{
-	search_limit(s, set, g);
-	while (set->sharing == NEVER)
-		if (!raise_level(s, set))
-			return false;
-	return true;
-}
-
-/* The same with all GPUs of a set, for what can only be asked of all. */
-static bool raise_whole(struct search *s, struct set *set)
-{
-	while (set->sharing == NEVER || !search_could(s, set))
-		if (!raise_level(s, set))
-			return false;
-	return true;
-}
-
-/* No choice of so many VFs has a fullest NIC that is less full than this. */
-static uint32_t least_sharing(const struct search *s)
-{
-	uint32_t n = count(s->nics), vfs = s->w->vfs ? s->w->vfs : s->w->gpus * s->w->vfs_per_gpu, load = UINT32_MAX;
-
-	if (!s->vfs || !n)
-		return 0;
-	for (uint64_t nics = s->nics; nics; nics &= nics - 1)
-		if (s->f->load[lowest(nics)] < load)
-			load = s->f->load[lowest(nics)];
-	return load + (vfs + n - 1) / n;
-}
-
 #define KEY_GPU_PATH	 48
 #define KEY_GPU_PATH_END 52
 
@@ -83,6 +51,25 @@ static uint64_t least_key(const struct search *s, const struct set *set)
 
 	return score_key(set->path, set->width, set->gpu_path, set->nodes > nodes ? set->nodes : nodes,
 			 set->sharing > sharing ? set->sharing : sharing);
+}
+
+/* With one more GPU; where they want more than their class and rank have, the next ones; false: that is none. */
+static bool raise_bounds(struct search *s, struct set *set, uint32_t g)
+{
+	search_limit(s, set, g);
+	while (set->sharing == NEVER)
+		if (least_key(s, set) > s->most || !raise_level(s, set))
+			return false;
+	return true;
+}
+
+/* The same with all GPUs of a set, for what can only be asked of all. */
+static bool raise_whole(struct search *s, struct set *set)
+{
+	while (set->sharing == NEVER || !search_could(s, set))
+		if (least_key(s, set) > s->most || !raise_level(s, set))
+			return false;
+	return true;
 }
 
 static struct score least_score(const struct search *s, const struct set *set)
@@ -125,35 +112,41 @@ static void keep(struct search *s, const struct set *set, const struct score *sc
 	s->best_bound = b;
 }
 
+static bool still(const struct search *s, struct score *score, enum score_term term, uint32_t value)
+{
+	score->term[term] = value;
+	return !worse(s, score);
+}
+
 /* The least bound, term by term; false: there is none, or it is worse than the best of another set. */
 static bool find_bound(struct search *s, const struct set *set, struct score *score, struct bound *b, uint64_t *extra)
 {
 	*b = (struct bound){ .path = set->path, .width = WIDEST_LAST, .nodes = UINT32_MAX, .limit = NO_LIMIT };
+	score->term[SCORE_SHARING] = s->floor.term[SCORE_SHARING];
 	while (!search_within(s, set, *b, extra)) {
-		if (++b->path > s->w->max_path)
-			return false;
-		score->term[SCORE_PATH] = b->path;
 		score->term[SCORE_BANDWIDTH] = 0;
-		score->term[SCORE_SHARING] = s->floor.term[SCORE_SHARING];
-		if (worse(s, score))
+		if (++b->path > s->w->max_path || !still(s, score, SCORE_PATH, b->path))
 			return false;
 	}
-	for (b->width = widest_of(s, set, b->path); !search_within(s, set, *b, extra); b->width++)
-		;
-	score->term[SCORE_BANDWIDTH] = b->width;
+	for (b->width = widest_of(s, set, b->path); still(s, score, SCORE_BANDWIDTH, b->width); b->width++)
+		if (search_within(s, set, *b, extra))
+			break;
+	if (worse(s, score))
+		return false;
 	b->nodes = count(solve_nodes(s->h, s->w, set->home | *extra)); /* the fewest: within() tries them first */
 	score->term[SCORE_NODES] = b->nodes;
 	b->limit = s->floor.term[SCORE_SHARING];
-	if (s->m.each) {
+	if (set->n) {
 		struct set here = *set;
 
 		search_limits(s, &here, b->path, b->width);
+		(void)search_could(s, &here);
 		b->limit = here.sharing > b->limit ? here.sharing : b->limit;
 	}
-	while (!search_within(s, set, *b, extra))
-		b->limit++;
-	score->term[SCORE_SHARING] = b->limit;
-	return true;
+	for (; still(s, score, SCORE_SHARING, b->limit); b->limit++)
+		if (search_within(s, set, *b, extra))
+			return true;
+	return false;
 }
 
 static bool of_models(const struct solve_want *w, uint64_t gpus)
@@ -164,6 +157,17 @@ static bool of_models(const struct solve_want *w, uint64_t gpus)
 	return true;
 }
 
+/* With what it leaves to others and its wear the set may be better than the best so far. */
+static bool may_be_best(const struct search *s, const struct set *set, struct score *score)
+{
+	uint32_t leftover = score->term[SCORE_LEFTOVER], wear = score->term[SCORE_WEAR];
+
+	*score = least_score(s, set);
+	score->term[SCORE_LEFTOVER] = leftover;
+	score->term[SCORE_WEAR] = wear;
+	return !worse(s, score);
+}
+
 static void leaf(struct search *s, struct set *set)
 {
 	struct score score;
@@ -172,18 +176,15 @@ static void leaf(struct search *s, struct set *set)
 
 	if (!of_models(s->w, set->gpus) || (set->gpus == s->w->without && s->w->without) || !search_ties(s, set))
 		return;
-	if (set->n && s->vfs && (s->m.whole || s->w->needed) && !raise_whole(s, set))
-		return;
-	score = least_score(s, set);
-	if (worse(s, &score))
-		return;
-	b = (struct bound){ .path = set->path, .width = set->width, .limit = score.term[SCORE_SHARING] };
 	score.term[SCORE_LEFTOVER] = solve_leftover(s->h, s->f->gpus & ~set->gpus);
 	score.term[SCORE_WEAR] = 0;
 	for (uint32_t i = 0; i < set->n; i++)
 		score.term[SCORE_WEAR] += s->h->wear[set->gpu[i]];
-	if (worse(s, &score))
+	if (!may_be_best(s, set, &score))
 		return;
+	if (set->n && s->vfs && (s->m.whole || s->w->needed) && (!raise_whole(s, set) || !may_be_best(s, set, &score)))
+		return;
+	b = (struct bound){ .path = set->path, .width = set->width, .limit = score.term[SCORE_SHARING] };
 	b.nodes = score.term[SCORE_NODES];
 	if (!s->vfs) {
 		b.nodes = count(solve_nodes(s->h, s->w, set->home));
@@ -335,29 +336,6 @@ static void search_stages(struct search *s)
 	}
 }
 
-/* The nearest NICs of a GPU that has some, and at each class the widest. */
-static void rank_gpu(struct search *s, uint32_t g)
-{
-	const struct solve_host *h = s->h;
-	uint32_t path = 0, width = h->ranks & (h->ranks - 1) ? WIDEST_LAST + 1 : lowest(h->ranks);
-
-	while (!(s->edge[g] & h->near[path][g]))
-		path++;
-	s->nearest[g] = (uint8_t)path;
-	for (; path <= s->w->max_path; path++) {
-		if (width > WIDEST_LAST || (h->ranks & (h->ranks - 1) && width && (s->edge[g] & h->near[path][g] & h->wide[width - 1][g])))
-			for (width = 0; !(s->edge[g] & h->near[path][g] & h->wide[width][g]); width++)
-				;
-		s->widest[path][g] = (uint8_t)width;
-	}
-}
-
-void search_rank(struct search *s, uint64_t gpus)
-{
-	for (; gpus && s->vfs; gpus &= gpus - 1)
-		rank_gpu(s, lowest(gpus));
-}
-
 static struct set set_of(struct search *s, uint64_t gpus)
 {
 	struct set set = { 0 };
@@ -426,7 +404,7 @@ static struct score least_of_all(const struct search *s)
 {
 	uint32_t free = count(s->f->gpus), left = free > s->w->gpus ? free - s->w->gpus : 0, sum = 0;
 	struct score least = { .term = { [SCORE_NODES] = s->w->cells ? s->w->cells : 1,
-					 [SCORE_SHARING] = least_sharing(s) } };
+					 [SCORE_SHARING] = search_floor(s) } };
 
 	for (size_t i = 0; i < s->h->nshapes && s->h->cap[i]; i++) {
 		uint32_t size = s->h->shape[i].size, most = size ? left / size : 0;
@@ -568,6 +546,8 @@ bool solve(struct solve_answer *ret, const struct solve_host *h, const struct so
 	s.vfs = w->vfs || (w->vfs_per_gpu && w->gpus);
 	s.nics = 0;
 	s.nlevels = 0;
+	s.could_nics = 0;
+	s.could_limit = NEVER;
 	s.most = UINT64_MAX;
 	s.any_order = h->few && w->gpus;
 	s.found = false;
@@ -578,7 +558,7 @@ bool solve(struct solve_answer *ret, const struct solve_host *h, const struct so
 	s.m.whole = w->vfs;
 	s.allowed = s.possible = look(&s);
 	s.floor = least_of_all(&s);
-	if (w->required & ~s.allowed || count(s.allowed) < w->gpus || (s.vfs && !s.nics))
+	if (w->required & ~s.allowed || count(s.allowed) < w->gpus || (s.vfs && !search_have(&s)))
 		return false;
 	s.twins = !s.any_order && knows_no_twins(w, h);
 	if (!s.any_order)
