@@ -136,6 +136,7 @@ int gate_find(struct gate *ret, struct store_tx *tx, const struct rows_step *ste
 	if (r == 0)
 		r = quarantine_find(tx, &q, step->bdf, serial_of(&look, ret->was), arena, err);
 	ret->closed = q;
+	ret->owed = q && q->driver;
 	return r;
 }
 

@@ -23,6 +23,7 @@ struct store_tx;
 /* What a step of the gate knows beside itself. */
 struct gate {
 	bool                closed;  /* its function is in quarantine */
+	bool                owed;    /* which has the driver that it gets back, and not "original" */
 	const char         *was;     /* how it looked when it was lent; NULL: it never was */
 	const struct bdf   *mine;    /* functions of the same guest */
 	size_t              nmine;
@@ -34,7 +35,7 @@ bool gate_concerns(enum plan_step_kind k);
 /* Whether a function goes into quarantine, or stays there, after its step was reverted with r; the effect may be gone. One
  * that could not be taken from vfio-pci is tried again: while a VF is there, the count of its PF cannot change. */
 bool gate_keeps(const struct gate *g, enum plan_step_kind k, int r);
-/* closed and was. */
+/* closed, owed and was. */
 int gate_find(struct gate *ret, struct store_tx *tx, const struct rows_step *step, struct arena *arena, struct error *err);
 /* What of a step that was reverted, or refused to be done, belongs into quarantine. original: of the step; NULL none. */
 int gate_keep(struct store_tx *tx, const struct gate *g, const struct rows_step *step, const char *original, const struct error *why,

@@ -507,8 +507,9 @@ static bool is_shared(const struct member *m)
 static void start_back(struct walk *w, struct member *m)
 {
 	const struct step_kind *kind = step_kinds[m->step->kind];
+	bool parks = m->step->kind == PLAN_STEP_BIND && m->gate.owed && m->step->state != STEP_PENDING; /* again: it may have hung */
 
-	if (m->original && m->gate.closed && !is_shared(m) && gate_concerns(m->step->kind)) {
+	if ((m->original || parks) && m->gate.closed && !is_shared(m) && gate_concerns(m->step->kind)) {
 		m->r = GATE_QUARANTINED;
 		if (m->step->kind == PLAN_STEP_BIND)
 			start(w, m, PARK);

@@ -376,6 +376,9 @@ static inline int fake_drop_vfs(struct fake *f, int pf, struct error *err)
 		if (f->fn[i].there && f->fn[i].pf == pf && fake_in_use(f, f->fn[i].bdf))
 			return error_set(err, -EBUSY, "a guest has a VF of it");
 	for (size_t i = 0; i < f->nfns; i++)
+		if (f->fn[i].there && f->fn[i].pf == pf && strcmp(f->fn[i].d.driver, "vfio-pci") == 0)
+			return error_set(err, -EBUSY, "a VF of it is bound to vfio-pci");
+	for (size_t i = 0; i < f->nfns; i++)
 		if (f->fn[i].pf == pf)
 			f->fn[i].there = false;
 	return fake_point(f, FAKE_HALF, err);

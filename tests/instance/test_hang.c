@@ -238,6 +238,40 @@ static void looked_at_again(void **state)
 	hung_done(&h);
 }
 
+/* A VF whose reset hangs cannot be taken from vfio-pci, and so the VFs of its PF stay; when it has returned, the next delete
+ * ends that, and what the VF is owed is not forgotten. */
+static void vf_hangs(void **state)
+{
+	static const struct fx_want vf = { "v", NULL, NULL, "0000:1a:00.0", 0, 1, NULL, false };
+	bool deleted = false;
+	struct hung h;
+	uint64_t op;
+
+	(void)state;
+	hung_new(&h);
+	fx_create_done(&h.fx, &vf);
+	fake_hang(h.fx.machine, "reset");
+	op = fx_delete(&h.fx, "v");
+	await_hang(&h);
+	assert_false(fx_wait(&h.fx, op));
+	expect_quarantined(&h, "0000:1a:00.1");
+	assert_int_equal(fx_taken(&h.fx), 0);
+	assert_false(fx_wait(&h.fx, fx_delete(&h.fx, "v")));
+	fake_return(h.fx.machine);
+	for (int i = 0; i < 100000 && inst_hanging(h.fx.m) > 0; i++)
+		fx_nap();
+	for (int i = 0; i < 20 && !deleted; i++) { /* on a busy machine another call may be late */
+		struct error err = ERROR_INIT;
+
+		deleted = inst_delete(h.fx.m, &op, "v", &err) == 0 && fx_wait(&h.fx, op);
+	}
+	assert_true(deleted);
+	fx_expect_state(&h.fx, "v", "");
+	fx_expect_machine(&h.fx, h.before);
+	assert_true(fx_release_all(&h.fx) > 0);
+	hung_done(&h);
+}
+
 /* A daemon that is told to end does not wait for what hangs; the next one undoes what it left. */
 static void stop(void **state)
 {
@@ -495,6 +529,7 @@ int main(void)
 		cmocka_unit_test(create_hangs),
 		cmocka_unit_test(delete_hangs),
 		cmocka_unit_test(looked_at_again),
+		cmocka_unit_test(vf_hangs),
 		cmocka_unit_test(stop),
 		cmocka_unit_test(functions),
 		cmocka_unit_test(instances),
