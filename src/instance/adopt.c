@@ -222,6 +222,7 @@ static int commit(struct scene *s, struct error *err)
 static int look_once(struct inst_manager *m, bool machine, struct error *err)
 {
 	struct scene s = { .m = m, .news = atomic_load(&m->adopt.news), .domain_news = atomic_load(&m->domain_news) };
+	bool silent = m->adopt.silent;
 	int r;
 
 	s.in.boot = m->adopt.boot;
@@ -238,6 +239,9 @@ static int look_once(struct inst_manager *m, bool machine, struct error *err)
 		m->adopt.asked = s.in.asked;
 		m->adopt.seen = s.news;
 		m->adopt.looked = m->adopt.looked || machine;
+		pool_asked(m, s.in.asked);
+		if (silent && s.in.asked && !machine)
+			pool_wake(m, POOL_ADOPT); /* what was left undecided */
 	}
 	arena_done(&s.arena);
 	return r;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 /* instance/adopt — asks libvirt and the machine, holds them against the store (instance/reconcile), and notes what comes of it, in one
- * transaction. When velad starts, when libvirt comes or goes, when a domain changes of which velad knows nothing, and before
- * an operation touches devices. */
+ * transaction. When velad starts, when libvirt comes or goes, again where it did not answer, when a domain changes of which velad
+ * knows nothing, and before an operation touches devices. */
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -20,9 +20,13 @@
 #include "instance/state.h"
 #include "instance/store.h"
 
-/* After a failure of the store, or of libvirt while looking at domains; doubled as long as it lasts. */
+/* After a failure of the store; doubled as long as it lasts. */
 #define RETRY_SECONDS     5
 #define RETRY_SECONDS_MAX 80
+
+/* Likewise, where libvirt did not answer: that it comes back is an event, but not that its connection lived on. */
+#define SILENT_SECONDS     1
+#define SILENT_SECONDS_MAX 64
 
 /* ---- the queue ------------------------------------------------------------------------------------------ */
 
@@ -170,16 +174,21 @@ static unsigned wait_for_work(struct inst_manager *m)
 
 	(void)pthread_mutex_lock(&m->lock);
 	while (!m->stop && !work) {
-		struct timespec until = { .tv_sec = (time_t)(p->retry_at / 1000), .tv_nsec = (long)(p->retry_at % 1000) * 1000000 };
+		uint64_t at = p->work ? p->retry_at : p->look_at, now = clock_ms();
+		struct timespec until = { .tv_sec = (time_t)(at / 1000), .tv_nsec = (long)(at % 1000) * 1000000 };
 
-		if (p->work && clock_ms() >= p->retry_at)
+		if (p->work && now >= at)
 			work = p->work & POOL_QUEUE ? POOL_QUEUE : p->work;
-		else if (p->work)
+		else if (at && now >= at)
+			work = POOL_LOOK;
+		else if (at)
 			(void)pthread_cond_timedwait(&p->cond, &m->lock, &until);
 		else
 			(void)pthread_cond_wait(&p->cond, &m->lock);
 	}
 	p->work &= ~work;
+	if (work & (POOL_LOOK | POOL_ADOPT))
+		p->look_at = 0;
 	if (p->work)
 		(void)pthread_cond_signal(&p->cond); /* for another thread */
 	(void)pthread_mutex_unlock(&m->lock);
@@ -280,5 +289,15 @@ void pool_wake(struct inst_manager *m, unsigned work)
 	m->pool.work |= work;
 	m->pool.retry_at = 0;
 	(void)pthread_cond_signal(&m->pool.cond);
+	(void)pthread_mutex_unlock(&m->lock);
+}
+
+void pool_asked(struct inst_manager *m, bool answered)
+{
+	struct pool *p = &m->pool;
+
+	(void)pthread_mutex_lock(&m->lock);
+	p->silent = answered ? 0 : p->silent == 0 ? SILENT_SECONDS : p->silent < SILENT_SECONDS_MAX ? 2 * p->silent : p->silent;
+	p->look_at = answered ? 0 : clock_ms() + 1000u * p->silent;
 	(void)pthread_mutex_unlock(&m->lock);
 }

@@ -3,6 +3,7 @@
 /* instance/pool — the threads that run operations: of one instance one at a time, of several side by side. */
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,8 @@ struct pool { /* below: under the manager's lock */
 	unsigned           work;  /* POOL_* */
 	unsigned           retry; /* seconds to wait after a failure; 0 there was none */
 	uint64_t           retry_at; /* ms, CLOCK_MONOTONIC: not before, unless woken; 0 at once */
+	unsigned           silent;   /* seconds to wait until libvirt, which did not answer, is asked again; 0 it did */
+	uint64_t           look_at;  /* ms: when that is; 0 never */
 };
 
 enum {
@@ -41,3 +44,4 @@ int  pool_start(struct inst_manager *m, unsigned threads, struct error *err);
 void pool_stop(struct inst_manager *m); /* waits for the operations that run */
 struct job *pool_find(struct inst_manager *m, uint64_t op); /* that runs now; under the manager's lock. NULL: none */
 void pool_wake(struct inst_manager *m, unsigned work);
+void pool_asked(struct inst_manager *m, bool answered); /* libvirt; where it did not answer, POOL_LOOK follows by itself */

@@ -156,6 +156,39 @@ static void silence(void **state)
 	fx_done(&fx);
 }
 
+static unsigned lists(struct fx *fx, unsigned ms)
+{
+	unsigned n;
+
+	(void)nanosleep(&(struct timespec){ .tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000 }, NULL);
+	(void)pthread_mutex_lock(&fx->machine->lock);
+	n = fx->machine->lists;
+	(void)pthread_mutex_unlock(&fx->machine->lock);
+	return n;
+}
+
+/* A call that failed is made again without any event, until it is answered; then nobody asks any more. */
+static void asked_again(void **state)
+{
+	struct fx fx;
+	unsigned n;
+
+	(void)state;
+	fx_new(&fx);
+	fx_open(&fx);
+	fx_create_done(&fx, &fx_a);
+	fx_close(&fx);
+	fake_domain_is(fx.machine, "a", ACT_DOMAIN_SHUTOFF);
+	silent(&fx, true);
+	fx_open(&fx);
+	fx_expect_state(&fx, "a", "running");
+	silent(&fx, false);
+	fx_await_state(&fx, "a", "stopped");
+	n = lists(&fx, 500);
+	assert_int_equal(lists(&fx, 1500), n);
+	fx_done(&fx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -163,6 +196,7 @@ int main(void)
 		cmocka_unit_test(comes_late),
 		cmocka_unit_test(renamed),
 		cmocka_unit_test(silence),
+		cmocka_unit_test(asked_again),
 	};
 
 	log_init((enum log_level)0); /* failures are what is tested here */
