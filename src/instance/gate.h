@@ -43,7 +43,8 @@ int gate_keep(struct store_tx *tx, const struct gate *g, const struct rows_step 
 /* Instead of its driver a function in quarantine gets an override that no driver has, so that none takes it. */
 int gate_park(const struct steps *s, const struct rows_step *step, struct error *err);
 
-/* Functions whose call ran out of time are looked at, if it has returned, and the reason says how they look. */
+/* Functions whose call ran out of time are looked at, if it has returned, and the reason says how they look; a port that answers is
+ * in quarantine no more. */
 int gate_look_again(struct inst_manager *m, struct error *err);
 
 /* OP_UNQUARANTINE: reset, scrubbed and verified again where the gate had put it there; then its driver is given back. */

@@ -570,13 +570,14 @@ static inline int fake_alive(void *self, struct act_alive *ret, struct bdf bdf, 
 {
 	struct fake *f = fake_enter(self, "alive");
 	struct fake_fn *fn = fake_find(f, bdf);
+	struct fake_words *w = fake_words(f, bdf);
 	int r = fake_point(f, f->when, err);
 
-	if (r == 0 && !fn)
+	if (r == 0 && !w)
 		r = error_set(err, -ENODEV, "this host has no such function");
 	if (r == 0) {
-		*ret = (struct act_alive){ .answers = !fn->w.dead, .acs = -1 };
-		if (ret->answers) {
+		*ret = (struct act_alive){ .answers = !w->dead, .acs = -1 };
+		if (ret->answers && fn) {
 			(void)snprintf(ret->id, sizeof(ret->id), "10DE:2330");
 			memcpy(ret->serial, fn->serial, sizeof(ret->serial));
 			ret->link = (struct pcicap_link){ 5, fn->width };
