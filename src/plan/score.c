@@ -324,3 +324,17 @@ uint32_t solve_leftover(const struct solve_host *h, uint64_t free)
 		sum += h->shape[i].weight * (n - h->shape[i].size * h->cap[i][free]);
 	return sum;
 }
+
+uint32_t search_leftover(const struct search *s, uint64_t gpus)
+{
+	uint32_t free = count(s->f->gpus), left = free > s->w->gpus ? free - s->w->gpus : 0, sum = 0;
+
+	for (size_t i = 0; i < s->h->nshapes && s->h->cap[i]; i++) {
+		uint32_t size = s->h->shape[i].size, in = size * s->h->cap[i][s->f->gpus & ~gpus];
+
+		while (in > left)
+			in -= size;
+		sum += s->h->shape[i].weight * (left - in);
+	}
+	return sum;
+}

@@ -57,6 +57,7 @@ struct search {
 	uint32_t     could_limit;               /* ... its answer */
 	struct score floor;                     /* no bundle is better */
 	uint64_t     most;                      /* score_key() beyond which no set is better than the best so far */
+	uint64_t     best_key;                  /* that of the best so far */
 	bool         any_order;                 /* sets do not come in their order */
 	bool         twins;                     /* the want does not tell them apart either */
 	uint64_t     possible;                  /* GPUs that are not beyond it by themselves */
@@ -111,6 +112,10 @@ void search_limit(struct search *s, struct set *set, uint32_t g);
 void search_limits(struct search *s, struct set *set, uint32_t path, uint32_t width);
 /* The same of a whole set, for VFs for all together and those that are needed; false: not within path and width. */
 bool search_could(struct search *s, struct set *set);
+
+/* src/plan/score.c. Of any bundle with these GPUs, the least: what is free without them gives no fewer bundles than what is
+ * free without all. */
+uint32_t search_leftover(const struct search *s, uint64_t gpus);
 
 /* src/plan/few.c: the same search, of hosts of up to SOLVE_FEW GPUs. */
 void search_few(struct search *s);

@@ -102,7 +102,7 @@ static void keep(struct search *s, const struct set *set, const struct score *sc
 		return;
 	s->found = true;
 	s->score = *score;
-	s->most = key;
+	s->most = s->best_key = key;
 	if (!s->any_order && (s->floor.term[SCORE_LEFTOVER] > t[SCORE_LEFTOVER] || (s->floor.term[SCORE_LEFTOVER] == t[SCORE_LEFTOVER] && !t[SCORE_WEAR])))
 		s->most--; /* an equal key is no better */
 	for (uint64_t left = s->vfs ? s->possible : 0; left; left &= left - 1)
@@ -222,6 +222,21 @@ static void extend(const struct search *s, struct set *set, uint32_t g)
 	}
 }
 
+/* One more GPU is in; false: no set with these is better than the best so far. */
+static bool may_lead(struct search *s, struct set *set, uint32_t g)
+{
+	uint64_t key;
+	uint32_t least;
+
+	if (set->gpu_path > s->w->max_gpu_path || least_key(s, set) > s->most || (s->vfs && !raise_bounds(s, set, g)))
+		return false;
+	key = least_key(s, set);
+	if (key > s->most || !s->found || key != s->best_key)
+		return key <= s->most;
+	least = search_leftover(s, set->gpus);
+	return least < s->score.term[SCORE_LEFTOVER] || (least == s->score.term[SCORE_LEFTOVER] && s->score.term[SCORE_WEAR]);
+}
+
 /* Of `from`, those that can still make the set a better one than the best so far: by themselves, and by how near they are
  * to those that are in, where neither path nor width is better than the best's. */
 static uint64_t that_could(const struct search *s, const struct set *set, uint64_t from)
@@ -268,8 +283,7 @@ static void descend(struct search *s, struct set *set, uint64_t from)
 		from &= from - 1;
 		next = *set;
 		extend(s, &next, g);
-		if (next.gpu_path <= s->w->max_gpu_path && least_key(s, &next) <= s->most && (!s->vfs || raise_bounds(s, &next, g)) &&
-		    least_key(s, &next) <= s->most)
+		if (may_lead(s, &next, g))
 			descend(s, &next, from);
 		if (s->twins && (s->h->twins[g] & from)) { /* a set with one instead would come later, and be worth as much */
 			from &= ~s->h->twins[g];
@@ -402,19 +416,9 @@ static uint64_t look(struct search *s)
 
 static struct score least_of_all(const struct search *s)
 {
-	uint32_t free = count(s->f->gpus), left = free > s->w->gpus ? free - s->w->gpus : 0, sum = 0;
-	struct score least = { .term = { [SCORE_NODES] = s->w->cells ? s->w->cells : 1,
-					 [SCORE_SHARING] = search_floor(s) } };
-
-	for (size_t i = 0; i < s->h->nshapes && s->h->cap[i]; i++) {
-		uint32_t size = s->h->shape[i].size, most = size ? left / size : 0;
-
-		if (most > s->h->cap[i][s->f->gpus])
-			most = s->h->cap[i][s->f->gpus];
-		sum += s->h->shape[i].weight * (left - size * most);
-	}
-	least.term[SCORE_LEFTOVER] = sum;
-	return least;
+	return (struct score){ .term = { [SCORE_NODES] = s->w->cells ? s->w->cells : 1,
+					 [SCORE_SHARING] = search_floor(s),
+					 [SCORE_LEFTOVER] = search_leftover(s, 0) } };
 }
 
 /* ---- the answer --------------------------------------------------------------------------------- */
