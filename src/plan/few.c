@@ -135,9 +135,11 @@ static struct sets too_few(const struct few *q, uint64_t nics, uint32_t limit, u
 			reach[n] = q->reach[lowest(nics)];
 			cap[n++] = cap_of(q, lowest(nics), limit);
 		}
-	for (uint32_t some = gpus; some; some = (some - 1) & gpus) {
+	for (uint32_t some = gpus & -gpus; some; some = (some - gpus) & gpus) {
 		uint32_t have = 0;
 
+		if (ret.w[some >> 6] >> (some & 63) & 1)
+			continue;
 		for (uint32_t i = 0; i < n; i++)
 			have += reach[i] & some ? cap[i] : 0;
 		if (have < count(some) * each)
