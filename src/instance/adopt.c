@@ -275,6 +275,22 @@ bool inst_adopted(const struct inst_manager *m)
 
 /* ---- before operations -------------------------------------------------------------------------------------- */
 
+/* In the words of a call that tries once more. */
+static int unanswered(struct inst_manager *m, struct error *why)
+{
+	const struct act *act = &m->env.act;
+	struct act_guest *guest = NULL;
+	struct error seen = ERROR_INIT;
+	struct arena arena = { 0 };
+	size_t n = 0;
+	int r = act->ops->domains(act->self, &guest, &n, &arena, &seen);
+
+	arena_done(&arena);
+	if (r == 0)
+		return error_set(why, -EAGAIN, "libvirt answers only now whether another domain has its devices; ask again");
+	return error_set(why, -EREMOTEIO, "whether another domain has its devices is not known: %s", seen.text);
+}
+
 static int look_if_new(struct inst_manager *m, bool must, struct error *why)
 {
 	struct adopt *a = &m->adopt;
@@ -286,7 +302,7 @@ static int look_if_new(struct inst_manager *m, bool must, struct error *why)
 			return r;
 	}
 	if (must && !a->asked)
-		return error_set(why, -EREMOTEIO, "libvirt cannot be asked whether another domain has its devices; systemctl start libvirtd");
+		return unanswered(m, why);
 	return 0;
 }
 
