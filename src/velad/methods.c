@@ -239,7 +239,7 @@ static int get_changes(void *self, const struct api_request *req, struct api_res
 	return current_changes(m->now, &res->body, since, err);
 }
 
-#define LIBVIRT_SECONDS 10
+#define LIBVIRT_SECONDS 60 /* it asks each QEMU what that can, before its first answer after a boot */
 
 /* ---- instances -------------------------------------------------------------------------------------- */
 

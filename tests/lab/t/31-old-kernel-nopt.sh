@@ -16,7 +16,9 @@ matches "the kernel is 6.1" '^6\.1\.' "$(l1 'uname -r')"
 matches "the DMA of the PF is translated" '^DMA' "$(l1 'cat /sys/bus/pci/devices/0000:85:00.0/iommu_group/type')"
 before=$(host_state)
 seen=$(l1 -t 240 "velactl create nopt --gdr required --gpus 1 --vfs-per-gpu 1 --vcpus 1 --memory 256M --require 0000:83:00.0 $boot 2>&1")
-is "gdr required: it starts" 0 $?
+rc=$?
+is "gdr required: it starts" 0 $rc
+((rc == 0)) || { echo "$seen"; die "there is no guest"; }
 is "ATS of GPU, PF and VF while it runs" "8000 8000 8000" \
 	"$(l1 'for d in 83:00.0 85:00.0 85:10.0; do setpci -s $d ECAP_ATS+6.w; done' | xargs)"
 wait_report "$console" 240
