@@ -11,6 +11,18 @@ bool check_is_given(enum host_kind kind)
 	return kind == HOST_GPU || kind == HOST_VF;
 }
 
+void check_qemu_since(struct check_run *run, unsigned least, const char *what)
+{
+	unsigned v = run->in->qemu;
+
+	if (!v)
+		check_unknown(run, BDF_NONE, "qemu-system-x86_64 --version, or virsh version", "%s, and which QEMU is unknown", what);
+	else if (v < least)
+		(void)check_fail(run, BDF_NONE, "%s, and QEMU %u.%u.%u", what, v / 1000000, v / 1000 % 1000, v % 1000);
+	else
+		check_pass(run, "%s, and QEMU %u.%u.%u", what, v / 1000000, v / 1000 % 1000, v % 1000);
+}
+
 bool check_is_short(const struct host_facts *f)
 {
 	return pcicap_answers(&f->cap) && !f->cap.broken && f->cap.pcie == HOST_UNKNOWN;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Rules: what QEMU and VFIO need of the host. */
+#include <stdio.h>
 #include <string.h>
 
 #include "check/rule.h"
@@ -67,7 +68,7 @@ static void is_virtual(struct check_run *run)
 
 static void cliques(struct check_run *run)
 {
-	unsigned v = run->in->qemu;
+	char what[32];
 	size_t n = 0;
 
 	for (size_t i = 0; i < run->inv->nfn; i++) {
@@ -77,12 +78,8 @@ static void cliques(struct check_run *run)
 	}
 	if (n < 2)
 		return;
-	if (!v)
-		check_unknown(run, BDF_NONE, "qemu-system-x86_64 --version, or virsh version", "%zu GPUs, and which QEMU is unknown", n);
-	else if (v < QEMU_CLIQUE)
-		(void)check_fail(run, BDF_NONE, "%zu GPUs, and QEMU %u.%u.%u", n, v / 1000000, v / 1000 % 1000, v % 1000);
-	else
-		check_pass(run, "%zu GPUs, and QEMU %u.%u.%u", n, v / 1000000, v / 1000 % 1000, v % 1000);
+	(void)snprintf(what, sizeof(what), "%zu GPUs", n);
+	check_qemu_since(run, QEMU_CLIQUE, what);
 }
 
 static void narrow_iommu(struct check_run *run)

@@ -42,6 +42,8 @@ bool check_is_given(enum host_kind kind); /* to guests: GPUs and VFs */
 bool check_is_short(const struct host_facts *f); /* it answers, but its capabilities cannot be read: not root */
 const struct host_module *check_module(const struct check_run *run, const char *name); /* NULL: it is not loaded */
 const char *check_param(const struct host_module *m, const char *name); /* NULL: unknown; m NULL is fine */
+/* Is the host's QEMU (major * 1000000 + minor * 1000 + release) at least that? what: of the host, that needs it. */
+void check_qemu_since(struct check_run *run, unsigned least, const char *what);
 /* The next option of the command line that begins so, behind that beginning; NULL: no more. *at starts at 0. */
 const char *check_option(const struct check_run *run, size_t *at, const char *beginning);
 /* How much of a finding's text is what was observed: behind the last "; " it may say what to do, which the rule's fix does. */
