@@ -8,7 +8,6 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/strtab.h"
 #include "instance/state.h"
 
 #define LIBVIRT_UNKNOWN "libvirt.unknown"
@@ -23,18 +22,6 @@
 #define P2P_LOST        "guest.p2p-lost"
 
 const char *const reconcile_rules[] = { LIBVIRT_UNKNOWN, RENAMED, RUNS, UNPROVISIONED, SHARED, ELSEWHERE, MISSING, BOUND, GROUP, P2P_LOST, NULL };
-
-static const char *const kinds[RECONCILE_KIND_MAX_] = {
-	[RECONCILE_KEEP] = "keep",     [RECONCILE_RESUME] = "resume",   [RECONCILE_STATE] = "state",     [RECONCILE_CRASHED] = "crashed",
-	[RECONCILE_START] = "start",   [RECONCILE_BOOT] = "boot",       [RECONCILE_DOMAIN] = "domain",   [RECONCILE_MOVE] = "move",     [RECONCILE_VOID] = "void",
-	[RECONCILE_NOTE] = "note",     [RECONCILE_FORGET] = "forget",   [RECONCILE_FOREIGN] = "foreign", [RECONCILE_FREE] = "free",
-	[RECONCILE_QUARANTINE] = "quarantine",
-};
-
-const char *reconcile_text(enum reconcile_kind k)
-{
-	return strtab_text(kinds, RECONCILE_KIND_MAX_, k);
-}
 
 enum whereabouts { UNSAID, HERE, MOVED, GONE, TWICE };
 

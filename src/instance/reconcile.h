@@ -83,8 +83,6 @@ enum reconcile_kind {
 	RECONCILE_KIND_MAX_,
 };
 
-const char *reconcile_text(enum reconcile_kind k);
-
 struct reconcile_decision {
 	enum reconcile_kind kind;
 	const char         *instance; /* NULL: of none */

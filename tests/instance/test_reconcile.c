@@ -4,10 +4,23 @@
 #include "instance/reconcile.h"
 
 #include "base/sbuf.h"
+#include "base/strtab.h"
 #include "instance/state.h"
 #include "support.h"
 
 #define MANY 8
+
+static const char *const kinds[RECONCILE_KIND_MAX_] = {
+	[RECONCILE_KEEP] = "keep",     [RECONCILE_RESUME] = "resume",   [RECONCILE_STATE] = "state",     [RECONCILE_CRASHED] = "crashed",
+	[RECONCILE_START] = "start",   [RECONCILE_BOOT] = "boot",       [RECONCILE_DOMAIN] = "domain",   [RECONCILE_MOVE] = "move",     [RECONCILE_VOID] = "void",
+	[RECONCILE_NOTE] = "note",     [RECONCILE_FORGET] = "forget",   [RECONCILE_FOREIGN] = "foreign", [RECONCILE_FREE] = "free",
+	[RECONCILE_QUARANTINE] = "quarantine",
+};
+
+static const char *kind_text(enum reconcile_kind k)
+{
+	return strtab_text(kinds, RECONCILE_KIND_MAX_, k);
+}
 
 /* ---- a small language for rows ---------------------------------------------------------------------------- */
 
@@ -109,7 +122,7 @@ static void line(struct sbuf *b, const struct reconcile_decision *d)
 	char bdf[BDF_TEXT_MAX], to[BDF_TEXT_MAX];
 	bool state = d->kind == RECONCILE_STATE || d->kind == RECONCILE_CRASHED || d->kind == RECONCILE_START;
 
-	sbuf_addf(b, "%s", reconcile_text(d->kind));
+	sbuf_addf(b, "%s", kind_text(d->kind));
 	if (d->instance)
 		sbuf_addf(b, " %s", d->instance);
 	if (state)
@@ -258,7 +271,7 @@ static void expect(struct world *w, const char *want)
 	d = answer(w, &n);
 	for (size_t i = 0; i < n; i++)
 		if (!lasts(d[i].kind))
-			fail_msg("it has still to do: %s %s %s", reconcile_text(d[i].kind), d[i].rule ? d[i].rule : "", d[i].text);
+			fail_msg("it has still to do: %s %s %s", kind_text(d[i].kind), d[i].rule ? d[i].rule : "", d[i].text);
 	world_free(w);
 }
 
@@ -270,7 +283,7 @@ static const char *text_of(struct world *w, enum reconcile_kind kind)
 	for (size_t i = 0; i < n; i++)
 		if (d[i].kind == kind)
 			return d[i].text ? d[i].text : "";
-	fail_msg("nothing is to be done of kind %s", reconcile_text(kind));
+	fail_msg("nothing is to be done of kind %s", kind_text(kind));
 	return NULL;
 }
 
@@ -853,7 +866,7 @@ static void one_world(uint64_t seed)
 	d = answer(w, &n);
 	for (size_t i = 0; i < n; i++)
 		if (!lasts(d[i].kind))
-			fail_msg("it has still to do: %s %s %s", reconcile_text(d[i].kind), d[i].rule ? d[i].rule : "", d[i].text);
+			fail_msg("it has still to do: %s %s %s", kind_text(d[i].kind), d[i].rule ? d[i].rule : "", d[i].text);
 	world_free(w);
 }
 
