@@ -9,28 +9,42 @@
 #include "base/sbuf.h"
 #include "plan/place.h"
 
+/* A GPU comes with its audio; VFs of one device are each by itself. */
+static bool is_freed(const struct place *p, struct bdf bdf)
+{
+	uint32_t at = p->in->freed ? topo_find(p->in->topo, *p->in->freed) : TOPO_NONE;
+
+	return p->in->freed && (bdf_eq(*p->in->freed, bdf) ||
+				(at != TOPO_NONE && topo_at(p->in->topo, at)->fn->facts->kind == HOST_GPU && bdf_same_device(*p->in->freed, bdf)));
+}
+
+bool place_gone(const struct place *p, const char *owner)
+{
+	return p->in->freed_owner && strcmp(p->in->freed_owner, owner) == 0;
+}
+
 const char *place_owner(const struct place *p, struct bdf bdf)
 {
 	for (size_t i = 0; i < p->in->ntaken; i++)
-		if (bdf_eq(p->in->taken[i].bdf, bdf))
-			return p->in->taken[i].owner;
+		if (bdf_eq(p->in->taken[i].bdf, bdf) && !place_gone(p, p->in->taken[i].owner))
+			return is_freed(p, bdf) ? NULL : p->in->taken[i].owner;
 	return NULL;
 }
 
 /* NULL: it is not quarantined. */
-static const char *sick_bdf(const struct place *p, struct bdf bdf)
+static const struct plan_sick *sick_bdf(const struct place *p, struct bdf bdf)
 {
 	for (size_t i = 0; i < p->in->nsick; i++)
-		if (bdf_eq(p->in->sick[i].bdf, bdf))
-			return p->in->sick[i].reason;
+		if (bdf_eq(p->in->sick[i].bdf, bdf) && !is_freed(p, bdf))
+			return &p->in->sick[i];
 	return NULL;
 }
 
 /* A port above it. */
-static const char *sick_above(const struct place *p, struct bdf bdf)
+static const struct plan_sick *sick_above(const struct place *p, struct bdf bdf)
 {
 	uint32_t at = p->in->nsick ? topo_find(p->in->topo, bdf) : TOPO_NONE;
-	const char *sick = NULL;
+	const struct plan_sick *sick = NULL;
 
 	for (uint32_t up = at == TOPO_NONE ? at : topo_at(p->in->topo, at)->parent; up != TOPO_NONE && !sick; up = topo_at(p->in->topo, up)->parent)
 		sick = sick_bdf(p, topo_at(p->in->topo, up)->fn->bdf);
@@ -38,17 +52,17 @@ static const char *sick_above(const struct place *p, struct bdf bdf)
 }
 
 /* It, a port above it, or another function of its device that would go along with it. */
-static const char *sick_of(const struct place *p, const struct host_function *fn)
+static const struct plan_sick *sick_of(const struct place *p, const struct host_function *fn)
 {
-	const char *above = sick_above(p, fn->bdf);
+	const struct plan_sick *above = sick_above(p, fn->bdf);
 
 	if (above)
 		return above;
 	for (size_t i = 0; i < p->in->nsick && !fn->facts->is_vf && fn->iommu_group >= 0; i++) {
 		const struct host_function *o = host_function_find(topo_inventory(p->in->topo), p->in->sick[i].bdf);
 
-		if (o && !o->facts->is_vf && bdf_same_device(o->bdf, fn->bdf) && o->iommu_group == fn->iommu_group)
-			return p->in->sick[i].reason;
+		if (o && !o->facts->is_vf && bdf_same_device(o->bdf, fn->bdf) && o->iommu_group == fn->iommu_group && !is_freed(p, o->bdf))
+			return &p->in->sick[i];
 	}
 	return sick_bdf(p, fn->bdf);
 }
@@ -99,11 +113,11 @@ static bool excluded(struct place *p, const struct host_function *fn)
 
 static bool quarantined(struct place *p, const struct host_function *fn)
 {
-	const char *sick = sick_of(p, fn);
+	const struct plan_sick *sick = sick_of(p, fn);
 
 	if (sick)
 		place_reason(p->plan, "device.quarantined", fn->bdf, "it looked at and out of quarantine, or another device",
-			     "it is quarantined: %s", sick);
+			     "it is quarantined: %s", sick->reason);
 	return sick != NULL;
 }
 
@@ -202,7 +216,8 @@ static bool gpu_usable(struct place *p, struct place_gpu *gpu, const struct host
 	bool free = available(p, fn, "it");
 	size_t said = p->plan->nreasons;
 	bool sound = gpu_sound(p, fn, gpu->node);
-	const char *owner = place_owner(p, fn->bdf), *sick = sick_of(p, fn);
+	const struct plan_sick *sick = sick_of(p, fn);
+	const char *owner = place_owner(p, fn->bdf);
 
 	if (!free) /* one reason is enough */
 		p->plan->nreasons = said;
@@ -402,6 +417,7 @@ static int add_nics(struct place *p, struct error *err)
 			future_vfs(p, nic, fn);
 		p->nnics++;
 		sick = quarantined(p, fn);
+		nic->sick = sick ? sick_of(p, fn) : NULL;
 		if (sick)
 			set_aside(p, nic);
 		else if (!nic->exists && !p->in->policy.vfs_per_pf)

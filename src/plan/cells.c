@@ -30,7 +30,7 @@ static void others_cpus(const struct place *p, struct cpuset *ret)
 	for (size_t i = 0; i < p->in->nrooms && !p->in->policy.cpus_shared; i++) {
 		const struct plan_room *o = &p->in->room[i];
 		const struct host_node *n = host_node_find(topo_inventory(p->in->topo), o->node);
-		const struct cpuset *cpus = o->cpus ? o->cpus : n ? &n->cpus : NULL;
+		const struct cpuset *cpus = place_gone(p, o->owner) ? NULL : o->cpus ? o->cpus : n ? &n->cpus : NULL;
 
 		for (size_t w = 0; cpus && w < ARRAY_SIZE(ret->word); w++)
 			ret->word[w] |= cpus->word[w];
@@ -93,6 +93,10 @@ static uint64_t not_promised(const struct place *p, const struct host_node *n, u
 
 		if (o->node != n->id || o->hugepages != p->in->request->hugepages)
 			continue;
+		if (place_gone(p, o->owner)) {
+			free += o->backed ? o->memory : 0;
+			continue;
+		}
 		all += o->memory;
 		to_come += o->backed ? 0 : o->memory;
 	}

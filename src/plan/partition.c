@@ -176,7 +176,7 @@ static enum plan_fabric mode_of(const struct host_fabric *f, const struct plan_b
 #define NVIDIA 0x10de
 
 void plan_partitions_find(struct plan_partitions *ret, const struct topo *t, const struct plan_boards *boards,
-			  const uint32_t *gpu, size_t ngpus)
+			  const uint32_t *gpu, size_t ngpus, uint64_t gone)
 {
 	const struct host_fabric *f = &topo_inventory(t)->system.fabric;
 	bool switches = has_switches(t);
@@ -200,6 +200,8 @@ void plan_partitions_find(struct plan_partitions *ret, const struct topo *t, con
 		rows_of_fabric_manager(ret, f, owner);
 	else
 		rows_of_board(ret, t, boards, owner);
+	for (size_t i = 0; i < ret->n; i++)
+		ret->at[i].active = ret->at[i].active && !(ret->at[i].gpus & gone);
 	settle(ret);
 }
 

@@ -69,9 +69,10 @@ struct plan_partitions {
 	size_t                nallowed;
 };
 
-/* gpu: topology indexes of the GPUs that bits number, 64 at most; boards NULL: no table. */
+/* gpu: topology indexes of the GPUs that bits number, 64 at most; boards NULL: no table. gone: of these, those whose partitions
+ * count as deactivated. */
 void plan_partitions_find(struct plan_partitions *ret, const struct topo *t, const struct plan_boards *boards,
-			  const uint32_t *gpu, size_t ngpus);
+			  const uint32_t *gpu, size_t ngpus, uint64_t gone);
 /* Reasons why no set of `want` GPUs out of `free` can be given; none if there is one. */
 void plan_partitions_say(const struct plan_partitions *p, const struct topo *t, struct plan *plan, uint64_t free, unsigned want);
 /* The partition that this set is; NULL: none, or no partition is needed. */

@@ -17,7 +17,7 @@ struct place_gpu {
 	enum topo_class nearest; /* best class to any VF that is free; UNKNOWN if there is none */
 	const struct plan_acs_pair *barred; /* with its nearest NIC that will not do, for gdr; NULL: there is none */
 	const char     *owner;   /* who has it, and nothing else stands against it; NULL: nobody */
-	const char     *sick;    /* the same: why it is quarantined */
+	const struct plan_sick *sick; /* the same: what of it is quarantined */
 };
 
 /* One NIC port and the VFs it can still give: those that are required, then lowest index first. */
@@ -27,6 +27,7 @@ struct place_nic {
 	uint16_t   make;   /* VFs to be made when they are not there */
 	uint16_t   nvfs, taken, required;
 	uint16_t   aside;  /* VFs that it could give if it were not quarantined; nvfs is 0 then */
+	const struct plan_sick *sick;
 	struct bdf vf[PLAN_VFS_MAX];
 	uint16_t   index[PLAN_VFS_MAX];
 };
@@ -138,9 +139,13 @@ unsigned place_node_cpus(const struct place *p, int node);
 unsigned place_cell_cpus(const struct place *p, uint64_t nodes, int node);
 /* Reasons why cells on these nodes do not fit. */
 void place_cells_say(struct place *p, uint64_t nodes);
+/* src/plan/nearest.c: what is nearest to a bundle; each is planned before it is said. */
+void place_nearest(struct place *p);
+/* The plan of another request, or of a host where something is free; NULL: it does not fit, or there is no memory. */
+struct plan *place_would(const struct plan_input *in);
+bool place_gone(const struct place *p, const char *owner); /* as if it had nothing */
 /* src/plan/why.c: reasons why there is no bundle, or why it is not the one that was hoped for. */
 bool place_counts_short(struct place *p);
-void place_nearest(struct place *p);
 void place_why_not(struct place *p);
 void place_why_this(struct place *p);
 void place_losses(struct place *p); /* notes */

@@ -106,6 +106,8 @@ static bool not_alone(struct place *p)
 	for (size_t i = 0; i < p->in->nrooms; i++) {
 		const struct plan_room *o = &p->in->room[i];
 
+		if (place_gone(p, o->owner))
+			continue;
 		if (o->exclusive)
 			place_reason(p->plan, "host.exclusive", BDF_NONE, "that guest deleted, or another host", "%s has the whole host", o->owner);
 		else if (p->in->request->exclusive)

@@ -98,6 +98,12 @@ struct plan_input {
 	size_t                     nsettings;
 	uint64_t                   patience; /* steps of a gang's search, then it is not decided; 0: as many as usual */
 	bool                       vacant; /* memory as if no guest had any: all that there is */
+	/* of what might be (plan/nearest): */
+	bool                       bare;       /* nothing is told but whether it fits, and with what */
+	const struct bdf          *freed;      /* as if it, with what goes along, were nobody's and not quarantined; NULL: nothing */
+	const char                *freed_owner; /* as if this one had nothing; NULL: nobody */
+	const struct bdf          *other_than; /* not exactly these GPUs */
+	size_t                     nother_than;
 	struct plan_policy         policy;
 };
 

@@ -156,14 +156,28 @@ static void order_nodes(struct place *p)
 	}
 }
 
+/* Somebody has it, and would not, if it were as is imagined: a guest that ends deactivates its partition. */
+static bool is_gone(const struct place *p, uint32_t g)
+{
+	const struct bdf bdf = gpu_fn(p, g)->bdf;
+
+	for (size_t i = 0; i < p->in->ntaken; i++)
+		if (bdf_eq(p->in->taken[i].bdf, bdf))
+			return !place_owner(p, bdf);
+	return p->in->vacant;
+}
+
 /* Sets of GPUs that NVSwitch can join. */
 static void find_partitions(struct place *p)
 {
 	uint32_t gpu[PLACE_GPUS_MAX];
+	uint64_t gone = 0;
 
-	for (uint32_t g = 0; g < p->ngpus; g++)
+	for (uint32_t g = 0; g < p->ngpus; g++) {
 		gpu[g] = p->gpu[g].node;
-	plan_partitions_find(&p->partitions, p->in->topo, &p->in->policy.boards, gpu, p->ngpus);
+		gone |= (uint64_t)is_gone(p, g) << g;
+	}
+	plan_partitions_find(&p->partitions, p->in->topo, &p->in->policy.boards, gpu, p->ngpus, gone);
 	if (p->partitions.mode != PLAN_FABRIC_SHARED)
 		return;
 	memcpy(p->host.partition, p->partitions.allowed, p->partitions.nallowed * sizeof(p->host.partition[0]));
@@ -298,6 +312,8 @@ void place_ask(struct place *p)
 			w->need[n] = p->nic[n].required;
 			w->needed |= UINT64_C(1) << n;
 		}
+	for (uint32_t g = 0; g < p->ngpus; g++)
+		w->without |= (uint64_t)bdf_in(p->in->other_than, p->in->nother_than, gpu_fn(p, g)->bdf) << g;
 	w->partitioned = p->partitions.mode == PLAN_FABRIC_SHARED && (p->allowed & p->partitions.fabric) && p->gpus;
 	if (w->partitioned) /* sets with others among them are no partitions */
 		w->allowed &= p->partitions.fabric;

@@ -5,8 +5,6 @@
 
 #include "plan/place.h"
 
-#define MISSES_MAX 4
-
 bool place_counts_short(struct place *p)
 {
 	const struct plan_request *req = p->in->request;
@@ -71,136 +69,6 @@ static void say_far(struct place *p)
 		     near, __builtin_popcountll(p->allowed), max, p->gpus);
 }
 
-/* ---- what is nearest to a bundle ---------------------------------------------------------------- */
-
-static void miss(struct place *p, struct bdf device, const char *needed, const char *what)
-{
-	place_reason(p->plan, "nearest", device, needed, "%s", what);
-}
-
-/* With the limits lifted, it would fit at these. */
-static bool miss_limits(struct place *p)
-{
-	struct solve_want w = p->want;
-	struct solve_answer a;
-	struct arena *arena = &p->plan->arena;
-	bool fits;
-
-	w.max_path = TOPO_SYS;
-	fits = p->in->request->max_path < TOPO_SYS && would(p, &w, &p->free, &a);
-	if (fits) {
-		const char *c = topo_class_text((enum topo_class)a.score.term[SCORE_PATH]);
-
-		miss(p, BDF_NONE, arena_printf(arena, "max_path %s", c), arena_printf(arena, "it would fit with GPU-NIC paths of %s", c));
-		return true;
-	}
-	w.max_gpu_path = TOPO_UNKNOWN;
-	fits = p->in->request->max_gpu_path < TOPO_UNKNOWN && would(p, &w, &p->free, &a);
-	if (fits) {
-		const char *c = topo_class_text((enum topo_class)a.score.term[SCORE_GPU_PATH]);
-
-		miss(p, BDF_NONE, arena_printf(arena, "max_gpu_path %s", c), arena_printf(arena, "it would fit with GPU-GPU paths of %s", c));
-		return true;
-	}
-	for (uint32_t g = 0; g < p->ngpus; g++)
-		w.own[g] = UINT64_MAX;
-	if (memcmp(w.own, p->want.own, sizeof(w.own)) != 0 && would(p, &w, &p->free, &a)) {
-		miss(p, BDF_NONE, "no min_bandwidth and no rails", "it would fit without these");
-		return true;
-	}
-	return false;
-}
-
-/* With this GPU as well. */
-static bool would_with(const struct place *p, uint32_t g)
-{
-	const struct plan_request *req = p->in->request;
-	uint64_t bit = UINT64_C(1) << g;
-	bool required = bdf_in(req->require, req->nrequire, gpu_fn(p, g)->bdf);
-	struct solve_want w = p->want;
-	struct solve_free f = p->free;
-	struct solve_answer a;
-
-	f.gpus |= bit;
-	w.allowed |= bit;
-	w.required |= required ? bit : 0;
-	return place_can(p, required) && solve(&a, &p->host, &f, &w);
-}
-
-/* If one GPU that somebody has were free, or one were out of quarantine. */
-static bool miss_gpu(struct place *p)
-{
-	unsigned n = 0;
-
-	for (uint32_t g = 0; g < p->ngpus && n < MISSES_MAX; g++) {
-		const struct place_gpu *gpu = &p->gpu[g];
-
-		if ((!gpu->owner && !gpu->sick) || !(p->mine >> g & 1) || !would_with(p, g))
-			continue;
-		if (gpu->owner)
-			miss(p, gpu_fn(p, g)->bdf, arena_printf(&p->plan->arena, "it given back by %s", gpu->owner), "it would fit if this were free");
-		else
-			miss(p, gpu_fn(p, g)->bdf, "it looked at and out of quarantine", "it would fit if this were not quarantined");
-		n++;
-	}
-	return n > 0;
-}
-
-/* The same of a NIC port: a VF that somebody has, or all where it is quarantined. */
-static bool miss_nic(struct place *p)
-{
-	unsigned n = 0;
-
-	for (uint32_t k = 0; k < p->nnics && n < MISSES_MAX; k++) {
-		struct bdf pf = topo_at(p->in->topo, p->nic[k].node)->fn->bdf;
-		struct solve_free f = p->free;
-		struct solve_answer a;
-
-		if (p->nic[k].aside) {
-			f.vfs[k] = p->nic[k].aside;
-		} else if (p->nic[k].taken) {
-			f.vfs[k]++;
-			f.load[k]--;
-		} else {
-			continue;
-		}
-		if (!would(p, &p->want, &f, &a))
-			continue;
-		if (p->nic[k].aside)
-			miss(p, pf, "it looked at and out of quarantine", "it would fit if this were not quarantined");
-		else
-			miss(p, pf, "one of its VFs given back", "it would fit if one more VF of this were free");
-		n++;
-	}
-	return n > 0;
-}
-
-static void miss_count(struct place *p)
-{
-	struct solve_want w = p->want;
-	struct solve_answer a;
-
-	w.nhall = 0;
-	while (--w.gpus > 0 && w.gpus < SOLVE_CHOSEN_MAX)
-		if (would(p, &w, &p->free, &a)) {
-			miss(p, BDF_NONE, arena_printf(&p->plan->arena, "%u GPU%s", w.gpus, w.gpus == 1 ? "" : "s"), "it would fit with fewer GPUs");
-			return;
-		}
-}
-
-void place_nearest(struct place *p)
-{
-	uint32_t drives = place_drives_left(p);
-
-	if (drives < p->in->request->nvme) {
-		if (drives)
-			miss(p, BDF_NONE, arena_printf(&p->plan->arena, "%u NVMe drive%s", drives, drives == 1 ? "" : "s"), "so many can be given");
-		return;
-	}
-	if (!miss_limits(p) && !miss_gpu(p) && !miss_nic(p) && p->gpus > 1 && !p->in->request->exclusive && p->in->request->nmodels < 2)
-		miss_count(p);
-}
-
 /* No bundle: too few devices, paths, required devices, or memory and CPUs. */
 void place_why_not(struct place *p)
 {
@@ -219,6 +87,7 @@ void place_why_not(struct place *p)
 	}
 	if (would(p, &w, &p->free, &a)) {
 		place_cells_say(p, a.nvfs || a.gpus ? a.nodes : 0);
+		place_nearest(p);
 	} else {
 		if (p->in->request->nrequire) {
 			place_barred_required(p);
@@ -241,17 +110,25 @@ void place_why_not(struct place *p)
 /* Paths to NICs count before those between GPUs, and sometimes at their cost. */
 static void say_traded(struct place *p)
 {
-	struct solve_want w = p->want;
-	struct solve_answer a;
+	struct plan_request without = *p->in->request; /* its strings stay the request's */
+	struct plan_input in = *p->in;
+	auto_(plan_free) struct plan *other = NULL;
 
-	w.vfs = w.vfs_per_gpu = 0;
-	w.needed = 0;
-	if (!p->best.nvfs || !would(p, &w, &p->free, &a) || a.score.term[SCORE_GPU_PATH] >= p->best.gpu_path)
+	if (!p->best.nvfs || p->best.ngpus < 2 || p->best.gpu_path <= TOPO_PIX)
+		return;
+	without.vfs = without.vfs_per_gpu = without.nrequire = without.nvf_sets = 0;
+	without.gdr = PLAN_GDR_OFF;
+	for (size_t i = 0; i < p->in->request->nrequire; i++)
+		if (bdf_in(p->plan->gpu, p->plan->ngpus, p->in->request->require[i]))
+			without.require[without.nrequire++] = p->in->request->require[i];
+	in.request = &without;
+	other = place_would(&in);
+	if (!other || other->gpu_path >= p->best.gpu_path)
 		return;
 	place_reason(p->plan, "gpus.apart", BDF_NONE,
 		     "numa_node, or the GPUs in require, if a near way between GPUs matters more than to their NICs",
 		     "the GPUs are at %s from each other; others are at %s, but not with free VFs at %s or nearer",
-		     topo_class_text(p->best.gpu_path), topo_class_text((enum topo_class)a.score.term[SCORE_GPU_PATH]), topo_class_text(p->best.worst_path));
+		     topo_class_text(p->best.gpu_path), topo_class_text(other->gpu_path), topo_class_text(p->best.worst_path));
 }
 
 static void keep_score(const struct place *p, struct plan_score *ret, const struct solve_answer *a)
@@ -263,16 +140,31 @@ static void keep_score(const struct place *p, struct plan_score *ret, const stru
 		ret->gpu[ret->ngpus++] = gpu_fn(p, (uint32_t)__builtin_ctzll(left))->bdf;
 }
 
-void place_why_this(struct place *p)
+/* The best of other GPUs that their routes allow, too. */
+static void keep_next(struct place *p)
 {
+	struct plan_input in = *p->in;
 	struct solve_want w = p->want;
+	auto_(plan_free) struct plan *next = NULL;
 	struct solve_answer a;
 
-	say_traded(p);
-	keep_score(p, &p->plan->chosen, &p->answer);
 	w.without = p->answer.gpus;
-	if (w.without && would(p, &w, &p->free, &a))
-		keep_score(p, &p->plan->next, &a);
+	if (!w.without || !would(p, &w, &p->free, &a))
+		return;
+	in.other_than = p->plan->gpu;
+	in.nother_than = p->plan->ngpus;
+	next = place_would(&in);
+	if (next)
+		p->plan->next = next->chosen;
+}
+
+void place_why_this(struct place *p)
+{
+	keep_score(p, &p->plan->chosen, &p->answer);
+	if (p->in->bare)
+		return;
+	say_traded(p);
+	keep_next(p);
 }
 
 /* ---- what was lost ------------------------------------------------------------------------------ */

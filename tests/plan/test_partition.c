@@ -77,7 +77,7 @@ static void find(struct fx *fx)
 	for (uint32_t i = 0; i < topo_count(fx->t); i++)
 		if (topo_at(fx->t, i)->fn->facts->kind == HOST_GPU)
 			gpu[n++] = i;
-	plan_partitions_find(&fx->p, fx->t, &fx->boards, gpu, n);
+	plan_partitions_find(&fx->p, fx->t, &fx->boards, gpu, n, 0);
 }
 
 static void fx_boards(struct fx *fx, const char *conf)

@@ -62,7 +62,10 @@ static void leaks_choose_others(void **state)
 	assert_true(p->ngpus == 0 && p->nsteps == 0 && p->ncells == 0);
 	assert_true(test_has_reason(p, "isolation.leak"));
 	assert_string_equal(p->reason[p->nreasons - 1].rule, "nearest");
-	assert_string_equal(p->reason[p->nreasons - 1].needed, "3 GPUs");
+	assert_string_equal(p->reason[p->nreasons - 1].needed, "2 GPUs"); /* three, without a VF, would be with GPU 0 */
+	plan_free(p);
+	p = test_plan(t, "{\"gpus\":3,\"vcpus\":4}", NULL, 0);
+	assert_false(p->fits);
 	plan_free(p);
 	topo_unref(t);
 }
