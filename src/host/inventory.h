@@ -95,6 +95,7 @@ struct inventory {
 	atomic_uint           refs;
 	const struct inventory *base;   /* a reference: the one that this differs from in part, and borrows from; or NULL */
 	size_t                depth;    /* of that chain */
+	bool                  memory_only; /* of its own it has what host_changes.memory names, and its findings */
 	struct arena          arena;
 	struct host_function *fn; /* sorted by BDF, no BDF twice */
 	size_t                nfn;

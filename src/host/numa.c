@@ -59,12 +59,12 @@ uint64_t host_pool_size(const char *name)
 	return kb * 1024;
 }
 
-static int read_pools(struct inventory *inv, struct host_node *n, struct host_root *root)
+static int read_pools(struct inventory *inv, struct host_node *n, struct host_root *root, struct arena *scratch)
 {
 	struct host_names names;
 	int r = 0;
 
-	if (host_list(root, &names, &inv->arena, NODE_DIR "/node%d/hugepages", n->id) < 0)
+	if (host_list(root, &names, scratch, NODE_DIR "/node%d/hugepages", n->id) < 0)
 		return 0;
 	for (size_t i = 0; i < names.n && n->npools < HOST_POOLS_MAX && r == 0; i++) {
 		const char *name = names.name[i];
@@ -111,7 +111,7 @@ static int read_distance(struct inventory *inv, struct host_node *n, struct host
 				inv->nnodes);
 }
 
-static int read_node(struct inventory *inv, struct host_node *n, struct host_root *root)
+static int read_node(struct inventory *inv, struct host_node *n, struct host_root *root, struct arena *scratch)
 {
 	char text[4096];
 	int r;
@@ -122,7 +122,7 @@ static int read_node(struct inventory *inv, struct host_node *n, struct host_roo
 					       n->id) < 0)
 		return -ENOMEM;
 	read_memory(n, root);
-	r = read_pools(inv, n, root);
+	r = read_pools(inv, n, root, scratch);
 	return r < 0 ? r : read_distance(inv, n, root);
 }
 
@@ -131,23 +131,33 @@ static int by_id(const void *a, const void *b)
 	return ((const struct host_node *)a)->id - ((const struct host_node *)b)->id;
 }
 
-int host_numa_read(struct inventory *inv, struct host_root *root, struct error *err)
+static int read_nodes(struct inventory *inv, struct host_root *root, struct arena *scratch)
 {
 	struct host_names names;
-	int r = host_list(root, &names, &inv->arena, NODE_DIR);
+	int id, r = host_list(root, &names, scratch, NODE_DIR);
+	size_t n = 0;
 
-	if (r < 0) {
-		r = host_finding_add(inv, "numa.unknown", BDF_NONE, "cannot list the NUMA nodes: %s", strerror(-r));
-		return r < 0 ? error_set(err, r, "no memory for the inventory") : 0;
-	}
-	inv->node = arena_array(&inv->arena, HOST_NODES_MAX, sizeof(*inv->node));
+	if (r < 0)
+		return host_finding_add(inv, "numa.unknown", BDF_NONE, "cannot list the NUMA nodes: %s", strerror(-r));
+	for (size_t i = 0; i < names.n && n < HOST_NODES_MAX; i++)
+		n += node_id(&id, names.name[i]);
+	inv->node = arena_array(&inv->arena, n, sizeof(*inv->node));
 	if (!inv->node)
-		return error_set(err, -ENOMEM, "no memory for NUMA nodes");
-	for (size_t i = 0; i < names.n && inv->nnodes < HOST_NODES_MAX; i++)
+		return -ENOMEM;
+	for (size_t i = 0; i < names.n && inv->nnodes < n; i++)
 		if (node_id(&inv->node[inv->nnodes].id, names.name[i]))
 			inv->nnodes++;
 	qsort(inv->node, inv->nnodes, sizeof(*inv->node), by_id);
 	for (size_t i = 0; i < inv->nnodes && r == 0; i++)
-		r = read_node(inv, &inv->node[i], root);
+		r = read_node(inv, &inv->node[i], root, scratch);
+	return r;
+}
+
+int host_numa_read(struct inventory *inv, struct host_root *root, struct error *err)
+{
+	struct arena scratch = { 0 };
+	int r = read_nodes(inv, root, &scratch);
+
+	arena_done(&scratch);
 	return r < 0 ? error_set(err, r, "no memory for NUMA nodes") : 0;
 }

@@ -389,10 +389,12 @@ static bool can_update(const struct inventory *old, const struct host_changes *c
 	       (old->depth + 1) * old->nfn <= RECORDS_MAX;
 }
 
-/* All of old's but what must be its own. */
-static struct inventory *inventory_on(const struct inventory *old)
+/* All of old's but what must be its own. Memory is read for each plan: of one that has nothing else of its own, and that is
+ * read anew, nothing is borrowed, and it need not be kept. */
+static struct inventory *inventory_on(const struct inventory *old, const struct host_changes *c)
 {
 	struct inventory *inv = calloc(1, sizeof(*inv));
+	const struct inventory *base = old->memory_only && c->memory ? old->base : old;
 
 	if (!inv)
 		return NULL;
@@ -401,9 +403,10 @@ static struct inventory *inventory_on(const struct inventory *old)
 	inv->finding = NULL, inv->nfindings = inv->findings_size = 0;
 	inv->arena = (struct arena){ 0 };
 	inv->refs = 1;
-	atomic_fetch_add(&((struct inventory *)old)->refs, 1); /* all else of it never changes */
-	inv->base = old;
-	inv->depth = old->depth + 1;
+	inv->memory_only = c->memory && !c->host && c->n == 0;
+	atomic_fetch_add(&((struct inventory *)base)->refs, 1); /* all else of it never changes */
+	inv->base = base;
+	inv->depth = base->depth + 1;
 	return inv;
 }
 
@@ -439,7 +442,7 @@ int host_inventory_update(struct inventory **ret, const struct inventory *old, c
 
 	if (!can_update(old, c))
 		return error_set(err, -ESTALE, "too much has changed");
-	inv = inventory_on(old);
+	inv = inventory_on(old, c);
 	u.rd.inv = inv;
 	u.at = calloc(ENTRIES_MAX, sizeof(*u.at));
 	u.fn = calloc(ENTRIES_MAX, sizeof(*u.fn));
