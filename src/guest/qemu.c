@@ -4,6 +4,7 @@
 #include "guest/qemu.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "guest/guest.h"
