@@ -51,7 +51,7 @@ struct act_power {
 	int8_t d3cold;     /* 0, 1; -1 the same */
 };
 
-#define ACT_SERIAL_MAX 17
+#define ACT_SERIAL_MAX PCICAP_SERIAL_MAX
 
 /* How a function looks from outside. */
 struct act_alive {

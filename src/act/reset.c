@@ -134,24 +134,6 @@ static int config_read(void *self, uint16_t off, unsigned n, uint32_t *ret)
 	return host_config_read(self, off, n, ret);
 }
 
-/* Device Serial Number (PCIe 6.0, 7.9.3): eight bytes behind its header. Bounded: each capability is at least 4 bytes. */
-static void read_serial(struct host_config *c, char ret[ACT_SERIAL_MAX])
-{
-	uint16_t at = PCI_CFG_SPACE_SIZE;
-	uint32_t v[3];
-
-	for (unsigned i = 0; i < (PCI_CFG_SPACE_EXP_SIZE - PCI_CFG_SPACE_SIZE) / 4 && at >= PCI_CFG_SPACE_SIZE; i++) {
-		if (host_config_read(c, at, 1, v) < 0 || v[0] == 0 || v[0] == UINT32_MAX)
-			return;
-		if (PCI_EXT_CAP_ID(v[0]) == PCI_EXT_CAP_ID_DSN) {
-			if (host_config_read(c, at, 3, v) == 0)
-				(void)snprintf(ret, ACT_SERIAL_MAX, "%08x%08x", v[2], v[1]);
-			return;
-		}
-		at = PCI_EXT_CAP_NEXT(v[0]) & 0xffc;
-	}
-}
-
 /* Bit n: BAR n has an address. Those of VFs are their PF's, and zero here (PCIe 6.0, 9.3.4.1.11). */
 static uint8_t read_bars(struct host_config *c)
 {
@@ -185,10 +167,8 @@ static int read_config(const struct act_pci *p, struct act_alive *ret, const cha
 	ret->link = ret->answers ? cap.link_now : (struct pcicap_link){ 0 };
 	ret->acs = ret->answers && cap.acs.known == HOST_PRESENT ? cap.acs.ctl : -1;
 	ret->ats = ret->answers && cap.ats.known == HOST_PRESENT;
-	if (ret->answers) {
-		ret->bars = read_bars(&c);
-		read_serial(&c, ret->serial);
-	}
+	ret->bars = ret->answers ? read_bars(&c) : 0;
+	(void)pcicap_serial_text(ret->serial, &cap);
 	host_config_close(&c);
 	return 0;
 }
@@ -210,6 +190,7 @@ static void read_pf_serial(const struct act_pci *p, struct act_alive *ret, const
 	char link[HOST_PATH_MAX], pf[HOST_PATH_MAX];
 	struct error ignored = ERROR_INIT;
 	struct host_config c;
+	struct pcicap cap;
 	struct bdf bdf;
 	const char *base;
 
@@ -219,7 +200,8 @@ static void read_pf_serial(const struct act_pci *p, struct act_alive *ret, const
 	if (!base || !bdf_parse(&bdf, base + 1) || act_pci_path(p, pf, bdf, &ignored) < 0 ||
 	    host_config_open(&c, p->root, "%s/config", pf) < 0)
 		return;
-	read_serial(&c, ret->serial);
+	pcicap_walk(&cap, config_read, &c);
+	(void)pcicap_serial_text(ret->serial, &cap);
 	host_config_close(&c);
 }
 

@@ -3,8 +3,10 @@
  * space costs at most one read per dword. Offsets as in linux/pci_regs.h. */
 #include "host/pcicap.h"
 
+#include <inttypes.h>
 #include <linux/pci_regs.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/auto.h"
 
@@ -182,6 +184,19 @@ static bool read_sriov(const struct walk *w, unsigned at)
 	return true;
 }
 
+/* Two dwords, the lower one first. What reads as all zeros or ones was never written by a vendor. */
+static bool read_serial(const struct walk *w, unsigned at)
+{
+	uint32_t v[2];
+
+	if (!dwords(w, at + 4, 2, v))
+		return false;
+	w->cap->serial = (uint64_t)v[1] << 32 | v[0];
+	if (w->cap->serial == UINT64_MAX)
+		w->cap->serial = 0;
+	return true;
+}
+
 /* A pair of registers for each BAR; the first control register says how many pairs: 31:4 of the capability
  * are sizes 0..27, 31:16 of the control sizes 28..43; its 2:0 the BAR, 13:8 the size that is set. */
 static bool read_rebar(const struct walk *w, unsigned at, struct pcicap_rebar *ret)
@@ -226,6 +241,8 @@ static bool read_extended(const struct walk *w, unsigned at, uint32_t header)
 		return read_pasid(w, at);
 	case PCI_EXT_CAP_ID_SRIOV:
 		return read_sriov(w, at);
+	case PCI_EXT_CAP_ID_DSN:
+		return read_serial(w, at);
 	case PCI_EXT_CAP_ID_REBAR:
 		return read_rebar(w, at, &c->rebar);
 	case PCI_EXT_CAP_ID_VF_REBAR:
@@ -336,6 +353,14 @@ void pcicap_walk(struct pcicap *ret, pcicap_read_fn read, void *self)
 	if (ret->pcie == HOST_ABSENT || walk_extended(&w)) /* conventional PCI has no extended list */
 		unknown_is_absent(extended, ARRAY_SIZE(extended));
 	read_egress(&w);
+}
+
+const char *pcicap_serial_text(char ret[PCICAP_SERIAL_MAX], const struct pcicap *c)
+{
+	ret[0] = '\0';
+	if (c->serial)
+		(void)snprintf(ret, PCICAP_SERIAL_MAX, "%016" PRIx64, c->serial);
+	return ret;
 }
 
 const char *host_known_text(enum host_known k)

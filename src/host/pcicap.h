@@ -81,6 +81,7 @@ struct pcicap {
 	uint32_t devcap, devcap2;
 	uint16_t devctl, devctl2;
 	bool     flr;         /* devcap bit 28 */
+	uint64_t serial;      /* Device Serial Number (7.9.3), which all functions of a device have; 0: none, or it is not known */
 	struct pcicap_link link_cap, link_now;
 	bool     port_known;
 	uint8_t  port;        /* Port Number, of Link Capabilities (7.5.3.6) */
@@ -111,6 +112,11 @@ static inline enum host_known pcicap_egress(const struct pcicap_acs *acs, unsign
 {
 	return n >= acs->egress_bits ? HOST_UNKNOWN : acs->egress[n / 32] >> n % 32 & 1 ? HOST_PRESENT : HOST_ABSENT;
 }
+
+#define PCICAP_SERIAL_MAX 17
+
+/* "48b02d0000000001"; "" where it is not known. */
+const char *pcicap_serial_text(char ret[PCICAP_SERIAL_MAX], const struct pcicap *c);
 
 /* Whether header means something. */
 static inline bool pcicap_answers(const struct pcicap *c)

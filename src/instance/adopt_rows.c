@@ -190,7 +190,7 @@ int adopt_rows_load(struct store_tx *tx, struct reconcile_input *ret, struct are
 	if (r == 0)
 		r = read_rows(&foreign, tx, SELECT_FOREIGN, err);
 	if (r == 0)
-		r = read_rows(&sick, tx, "SELECT count(*) OVER (), bdf FROM quarantine ORDER BY bdf", err);
+		r = read_rows(&sick, tx, "SELECT count(*) OVER (), bdf FROM quarantine WHERE NOT away ORDER BY bdf", err);
 	for (size_t i = 0; r == 0 && i < instances.n; i++)
 		r = hand_out(&((struct reconcile_instance *)instances.all)[i], &devices, &notes, arena, err);
 	ret->instance = instances.all;
@@ -266,6 +266,10 @@ static int arrive(struct store_tx *tx, const struct reconcile_decision *d, struc
 	if (r == 0)
 		r = store_exec(tx, "UPDATE step SET target = ? WHERE instance = ? AND target = '~' || ?",
 			       ARGS(ARG_TEXT(now), ARG_TEXT(d->instance), ARG_TEXT(was)), err);
+	if (r == 0)
+		r = store_exec(tx, "UPDATE OR REPLACE quarantine SET bdf = ?, pf = ?, away = 0 WHERE bdf = ?3 AND"
+				   " serial = (SELECT serial FROM device WHERE bdf = '~' || ?3)",
+			       ARGS(ARG_TEXT(now), ARG_TEXT(bdf_eq(d->pf, BDF_NONE) ? NULL : pf), ARG_TEXT(was)), err);
 	return r < 0 ? r : store_exec(tx, "UPDATE device SET bdf = ?, pf = ? WHERE bdf = '~' || ?",
 				      ARGS(ARG_TEXT(now), ARG_TEXT(bdf_eq(d->pf, BDF_NONE) ? NULL : pf), ARG_TEXT(was)), err);
 }
@@ -349,7 +353,7 @@ static int enter(struct inst_manager *m, struct store_tx *tx, const struct recon
 
 static int quarantine(struct store_tx *tx, const struct reconcile_decision *d, struct error *err)
 {
-	const struct quarantine q = { .bdf = d->bdf, .reason = d->text, .since = time(NULL) };
+	const struct quarantine q = { .bdf = d->bdf, .pf = BDF_NONE, .reason = d->text, .since = time(NULL) };
 	char name[BDF_TEXT_MAX];
 
 	log_warning("%s is in quarantine: %s", bdf_text(name, d->bdf), d->text);

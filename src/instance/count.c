@@ -40,7 +40,7 @@ int inst_counts(struct inst_manager *m, struct inst_count **instance, size_t *in
 	int r = store_begin(&tx, m->store, err);
 
 	if (r == 0)
-		r = count(tx, &sick, &n, "SELECT '', '', count(*) FROM quarantine", arena, err);
+		r = count(tx, &sick, &n, "SELECT '', '', count(*) FROM quarantine WHERE NOT away", arena, err);
 	if (r == 0)
 		*quarantined = n ? sick->n : 0;
 

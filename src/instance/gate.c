@@ -143,12 +143,14 @@ int gate_find(struct gate *ret, struct store_tx *tx, const struct rows_step *ste
 int gate_keep(struct store_tx *tx, const struct gate *g, const struct rows_step *step, const char *original, const struct error *why,
 	      struct error *err)
 {
-	struct quarantine q = { .bdf = step->bdf, .reason = why->text, .since = time(NULL), .was = g->was, .hangs = why->code == -ETIMEDOUT };
+	struct quarantine q = { .bdf = step->bdf, .pf = BDF_NONE, .reason = why->text, .since = time(NULL), .was = g->was,
+				.hangs = why->code == -ETIMEDOUT };
 	struct look look;
 
 	if (step->kind == PLAN_STEP_BIND && original)
 		q.driver = original;
-	q.serial = serial_of(&look, g->was);
+	if (why->code != -ESTALE) /* another card is there: neither is given */
+		q.serial = serial_of(&look, g->was);
 	if (!g->closed)
 		log_warning("%s is in quarantine: %s", step->target, why->text);
 	return quarantine_put(tx, &q, err);
@@ -336,9 +338,12 @@ static int cleanse(const struct steps *s, const struct rows_step *step, const ch
 static int find_row(struct inst_manager *m, struct quarantine **ret, struct bdf bdf, struct arena *arena, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
+	struct act_alive now = { 0 };
+	struct error ignored = ERROR_INIT;
+	bool known = m->env.act.ops->alive(m->env.act.self, &now, bdf, &ignored) == 0 && now.answers && *now.serial;
 	int r = store_begin(&tx, m->store, err);
 
-	return r < 0 ? r : quarantine_find(tx, ret, bdf, NULL, arena, err);
+	return r < 0 ? r : quarantine_find_any(tx, ret, bdf, known ? now.serial : NULL, arena, err);
 }
 
 static int drop_row(struct inst_manager *m, const struct quarantine *q, struct error *err)
@@ -428,7 +433,7 @@ int gate_run_release(struct inst_manager *m, struct job *j, struct error *err)
 	r = find_row(m, &q, step.bdf, &j->arena, err);
 	if (r == 0 && q) { /* else this was done before a crash */
 		gate.was = q->was;
-		if (adopt_check_function(m, step.bdf, &why) == 0 && cleanse(&s, &step, q->driver, &why) == 0)
+		if (q->away || (adopt_check_function(m, step.bdf, &why) == 0 && cleanse(&s, &step, q->driver, &why) == 0))
 			r = drop_row(m, q, err);
 	}
 	if (r < 0)

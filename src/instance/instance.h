@@ -17,6 +17,7 @@ struct json_object;
 struct plan_acs;
 struct plan_acs_held;
 struct plan_settings_held;
+struct topo;
 struct inst_manager; /* opaque */
 
 enum inst_state {
@@ -135,13 +136,16 @@ void inst_console(struct inst_manager *m, const char *name, bool force, int fd);
 int inst_has_console(struct inst_manager *m, const char *name, struct error *err);
 int inst_exists(struct inst_manager *m, const char *name, struct error *err); /* -ENOENT */
 
-/* Functions that must not be given, and how often each was, for the planner; in the arena. */
-int inst_quarantined(struct inst_manager *m, struct plan_sick **ret, size_t *n, struct arena *arena, struct error *err);
+/* Functions that must not be given, and how often each was, for the planner; in the arena. What is in quarantine is a card where its
+ * serial number is known: it is looked for in topo, here and below. topo NULL: each is where it was. */
+int inst_quarantined(struct inst_manager *m, struct plan_sick **ret, size_t *n, const struct topo *topo, struct arena *arena,
+		     struct error *err);
 int inst_wear(struct inst_manager *m, struct plan_wear **ret, size_t *n, struct arena *arena, struct error *err);
 /* By an operator. -EEXIST: it is there already. What an instance has stays with it, and is not given again. */
-int inst_quarantine_add(struct inst_manager *m, struct bdf bdf, const char *reason, struct error *err);
-/* An operation: it is verified first, and reset where an instance had it. -ENOENT: it is not there; -EBUSY: an instance has it. */
-int inst_quarantine_release(struct inst_manager *m, uint64_t *ret_op, struct bdf bdf, struct error *err);
+int inst_quarantine_add(struct inst_manager *m, struct bdf bdf, const char *reason, const struct topo *topo, struct error *err);
+/* An operation: it is verified first, and reset where an instance had it; a card that is gone is forgotten. -ENOENT: it is not there;
+ * -EBUSY: an instance has it. */
+int inst_quarantine_release(struct inst_manager *m, uint64_t *ret_op, struct bdf bdf, const struct topo *topo, struct error *err);
 /* A queued operation ends at once; one that runs takes back what it did when it is between two steps, ends as "cancelled" and
  * leaves no instance. It may be through before that, or unable to give all back: its end tells. -ENOENT; -EBUSY: it has
  * ended, or is none that can be cancelled (delete, ACS restore). */
@@ -225,7 +229,7 @@ struct inst_filter {
 };
 /* {"instances": [...], "next": NAME}, by name; next: `after` of the next page, null at the end. f NULL: all. */
 int inst_list_json(struct inst_manager *m, struct json_object **ret, const struct inst_filter *f, struct error *err);
-int inst_quarantine_json(struct inst_manager *m, struct json_object **ret, struct error *err);
+int inst_quarantine_json(struct inst_manager *m, struct json_object **ret, const struct topo *topo, struct error *err);
 int inst_op_json(struct inst_manager *m, struct json_object **ret, uint64_t op, struct error *err);
 int inst_op_ended(struct inst_manager *m, bool *ret, uint64_t op, struct error *err); /* -ENOENT */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* SQL for quarantine and wear, and the calls of instance.h on them. A row is of a place and of the card that was in it, by its serial
- * number, where that is known. Plans go by the place: whatever is at that BDF is not given, also a new card, until an operator says
- * so. */
+ * number, where that is known: it goes with the card (instance/follow). Of one without a serial number, whatever is at that BDF is
+ * not given, also a new card, until an operator says so. */
 #include "instance/quarantine.h"
 
 #include <errno.h>
@@ -11,11 +11,13 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "host/inventory.h"
 #include "instance/manager.h"
 #include "instance/op.h"
 #include "instance/store.h"
+#include "topo/topo.h"
 
-#define COLUMNS "bdf, serial, reason, since, was, driver, hangs"
+#define COLUMNS "bdf, serial, reason, since, was, driver, hangs, pf, away"
 
 static int no_memory(struct error *err)
 {
@@ -30,19 +32,21 @@ int quarantine_put(struct store_tx *tx, const struct quarantine *q, struct error
 	const char *serial = q->serial ? q->serial : "";
 	struct arena arena = { 0 };
 	struct quarantine *there;
-	char text[BDF_TEXT_MAX];
+	char text[BDF_TEXT_MAX], pf[BDF_TEXT_MAX];
 	int r = quarantine_find(tx, &there, q->bdf, q->serial, &arena, err);
 
 	(void)bdf_text(text, q->bdf);
+	(void)bdf_text(pf, q->pf);
 	if (r == 0 && there)
 		r = store_exec(tx, "UPDATE quarantine SET serial = max(serial, ?), was = coalesce(was, ?), driver = coalesce(driver, ?),"
-				   " hangs = max(hangs, ?) WHERE bdf = ? AND serial = ?",
+				   " hangs = max(hangs, ?), away = 0 WHERE bdf = ? AND serial = ?",
 			       ARGS(ARG_TEXT(serial), ARG_TEXT(q->was), ARG_TEXT(q->driver), ARG_INT(q->hangs), ARG_TEXT(text),
 				    ARG_TEXT(there->serial ? there->serial : "")), err);
 	else if (r == 0)
-		r = store_exec(tx, "INSERT INTO quarantine(" COLUMNS ") VALUES(?, ?, ?, ?, ?, ?, ?)",
+		r = store_exec(tx, "INSERT INTO quarantine(" COLUMNS ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7,"
+				   " coalesce(?8, (SELECT pf FROM device WHERE bdf = ?1)), 0)",
 			       ARGS(ARG_TEXT(text), ARG_TEXT(serial), ARG_TEXT(q->reason), ARG_INT(q->since), ARG_TEXT(q->was),
-				    ARG_TEXT(q->driver), ARG_INT(q->hangs)), err);
+				    ARG_TEXT(q->driver), ARG_INT(q->hangs), ARG_TEXT(bdf_is_none(q->pf) ? NULL : pf)), err);
 	arena_done(&arena);
 	return r;
 }
@@ -63,6 +67,14 @@ int wear_add(struct store_tx *tx, struct bdf bdf, struct error *err)
 			  ARGS(ARG_TEXT(bdf_text(text, bdf))), err);
 }
 
+int quarantine_set_away(struct store_tx *tx, const struct quarantine *q, bool away, struct error *err)
+{
+	char text[BDF_TEXT_MAX];
+
+	return store_exec(tx, "UPDATE quarantine SET away = ? WHERE bdf = ? AND serial = ?",
+			  ARGS(ARG_INT(away), ARG_TEXT(bdf_text(text, q->bdf)), ARG_TEXT(q->serial ? q->serial : "")), err);
+}
+
 static int copy(const char **ret, struct sqlite3_stmt *q, int column, struct arena *arena, struct error *err)
 {
 	*ret = store_null(q, column) ? NULL : arena_strdup(arena, store_text(q, column));
@@ -73,7 +85,9 @@ static int read_row(struct quarantine *ret, struct sqlite3_stmt *q, struct arena
 {
 	int r;
 
-	*ret = (struct quarantine){ .since = store_int(q, 3), .hangs = store_int(q, 6) };
+	*ret = (struct quarantine){ .since = store_int(q, 3), .hangs = store_int(q, 6), .pf = BDF_NONE, .away = store_int(q, 8) };
+	if (!store_null(q, 7))
+		(void)bdf_parse(&ret->pf, store_text(q, 7));
 	if (!bdf_parse(&ret->bdf, store_text(q, 0)))
 		return error_set(err, -EBADMSG, "the store has \"%s\" in quarantine, which is no BDF", store_text(q, 0));
 	r = *store_text(q, 1) ? copy(&ret->serial, q, 1, arena, err) : 0;
@@ -88,7 +102,8 @@ int quarantine_find(struct store_tx *tx, struct quarantine **ret, struct bdf bdf
 {
 	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
 	char text[BDF_TEXT_MAX];
-	int r = store_query(tx, &q, "SELECT " COLUMNS " FROM quarantine WHERE bdf = ?1 AND (?2 IS NULL OR serial IN (?2, '')) ORDER BY since DESC",
+	int r = store_query(tx, &q, "SELECT " COLUMNS " FROM quarantine WHERE bdf = ?1 AND (serial = ?2 OR (NOT away AND (?2 IS NULL OR serial = '')))"
+				 " ORDER BY since DESC",
 			    ARGS(ARG_TEXT(bdf_text(text, bdf)), ARG_TEXT(serial)), err);
 
 	*ret = NULL;
@@ -98,6 +113,21 @@ int quarantine_find(struct store_tx *tx, struct quarantine **ret, struct bdf bdf
 		return r;
 	*ret = arena_alloc(arena, sizeof(**ret));
 	return *ret ? read_row(*ret, q, arena, err) : no_memory(err);
+}
+
+int quarantine_find_any(struct store_tx *tx, struct quarantine **ret, struct bdf bdf, const char *serial, struct arena *arena,
+			struct error *err)
+{
+	struct quarantine *all = NULL;
+	size_t n = 0;
+	int r = quarantine_find(tx, ret, bdf, serial, arena, err);
+
+	if (r == 0 && !*ret)
+		r = quarantine_list(tx, &all, &n, arena, err);
+	for (size_t i = 0; r == 0 && !*ret && i < n; i++)
+		if (bdf_eq(all[i].bdf, bdf))
+			*ret = &all[i];
+	return r;
 }
 
 int quarantine_say(struct store_tx *tx, const struct quarantine *q, const char *reason, struct error *err)
@@ -117,7 +147,7 @@ int quarantine_list(struct store_tx *tx, struct quarantine **ret, size_t *n, str
 	*n = 0;
 	while (r == 0 && (r = store_next(q, err)) > 0) {
 		if (!all)
-			all = arena_array(arena, (size_t)store_int(q, 7), sizeof(*all));
+			all = arena_array(arena, (size_t)store_int(q, 9), sizeof(*all));
 		r = all ? read_row(&all[(*n)++], q, arena, err) : no_memory(err);
 	}
 	*ret = all;
@@ -126,20 +156,26 @@ int quarantine_list(struct store_tx *tx, struct quarantine **ret, size_t *n, str
 
 /* ---- instance.h ----------------------------------------------------------------------------------------- */
 
-int inst_quarantined(struct inst_manager *m, struct plan_sick **ret, size_t *n, struct arena *arena, struct error *err)
+int inst_quarantined(struct inst_manager *m, struct plan_sick **ret, size_t *n, const struct topo *topo, struct arena *arena,
+		     struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
 	struct quarantine *q = NULL;
 	struct plan_sick *sick;
-	int r = store_begin(&tx, m->store, err);
+	size_t rows = 0;
+	int r = quarantine_follow(m, topo, err);
 
 	if (r == 0)
-		r = quarantine_list(tx, &q, n, arena, err);
+		r = store_begin(&tx, m->store, err);
+	if (r == 0)
+		r = quarantine_list(tx, &q, &rows, arena, err);
 	if (r < 0)
 		return r;
-	sick = arena_array(arena, *n + 1, sizeof(*sick));
-	for (size_t i = 0; sick && i < *n; i++)
-		sick[i] = (struct plan_sick){ q[i].bdf, q[i].reason };
+	sick = arena_array(arena, rows + 1, sizeof(*sick));
+	*n = 0;
+	for (size_t i = 0; sick && i < rows; i++)
+		if (!q[i].away)
+			sick[(*n)++] = (struct plan_sick){ q[i].bdf, q[i].reason };
 	*ret = sick;
 	return sick ? 0 : no_memory(err);
 }
@@ -168,7 +204,7 @@ int inst_wear(struct inst_manager *m, struct plan_wear **ret, size_t *n, struct 
 	return r;
 }
 
-int inst_quarantine_json(struct inst_manager *m, struct json_object **ret, struct error *err)
+int inst_quarantine_json(struct inst_manager *m, struct json_object **ret, const struct topo *topo, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
 	json_object *rows = json_object_new_array();
@@ -176,8 +212,10 @@ int inst_quarantine_json(struct inst_manager *m, struct json_object **ret, struc
 	struct arena arena = { 0 };
 	struct quarantine *q = NULL;
 	size_t n = 0;
-	int r = store_begin(&tx, m->store, err);
+	int r = quarantine_follow(m, topo, err);
 
+	if (r == 0)
+		r = store_begin(&tx, m->store, err);
 	if (r == 0)
 		r = quarantine_list(tx, &q, &n, &arena, err);
 	for (size_t i = 0; r == 0 && i < n; i++) {
@@ -185,6 +223,7 @@ int inst_quarantine_json(struct inst_manager *m, struct json_object **ret, struc
 
 		json_add_bdf(&one, "bdf", q[i].bdf);
 		json_add_string(&one, "serial", q[i].serial);
+		json_add_bool(&one, "replaced", q[i].away);
 		json_add_string(&one, "reason", q[i].reason);
 		json_add_time(&one, "since", q[i].since);
 		json_append_out(&o, rows, &one);
@@ -199,16 +238,32 @@ int inst_quarantine_json(struct inst_manager *m, struct json_object **ret, struc
 	return r;
 }
 
-int inst_quarantine_add(struct inst_manager *m, struct bdf bdf, const char *reason, struct error *err)
+/* What is known of it now is what it is held by. */
+static void identify(struct quarantine *q, char serial[PCICAP_SERIAL_MAX], const struct topo *topo)
 {
-	struct quarantine q = { .bdf = bdf, .reason = reason, .since = time(NULL) }, *there = NULL;
-	auto_(store_end) struct store_tx *tx = NULL;
-	struct arena arena = { 0 };
-	char text[BDF_TEXT_MAX];
-	int r = store_begin(&tx, m->store, err);
+	const struct host_function *fn = topo ? host_function_find(topo_inventory(topo), q->bdf) : NULL;
 
+	if (fn && fn->facts->is_vf) {
+		q->pf = fn->facts->pf;
+		fn = host_function_find(topo_inventory(topo), q->pf);
+	}
+	if (fn && *pcicap_serial_text(serial, &fn->facts->cap))
+		q->serial = serial;
+}
+
+int inst_quarantine_add(struct inst_manager *m, struct bdf bdf, const char *reason, const struct topo *topo, struct error *err)
+{
+	struct quarantine q = { .bdf = bdf, .pf = BDF_NONE, .reason = reason, .since = time(NULL) }, *there = NULL;
+	auto_(store_end) struct store_tx *tx = NULL;
+	char text[BDF_TEXT_MAX], serial[PCICAP_SERIAL_MAX];
+	struct arena arena = { 0 };
+	int r = quarantine_follow(m, topo, err);
+
+	identify(&q, serial, topo);
 	if (r == 0)
-		r = quarantine_find(tx, &there, bdf, NULL, &arena, err);
+		r = store_begin(&tx, m->store, err);
+	if (r == 0)
+		r = quarantine_find(tx, &there, bdf, q.serial, &arena, err);
 	if (r == 0 && there)
 		r = error_set(err, -EEXIST, "%s is in quarantine already: %s", bdf_text(text, bdf), there->reason);
 	if (r == 0)
@@ -234,12 +289,12 @@ static int begin_release(struct store_tx *tx, uint64_t *ret_op, const void *arg,
 	const struct bdf *bdf = arg;
 	struct quarantine *q = NULL;
 	char text[BDF_TEXT_MAX];
-	int r = quarantine_find(tx, &q, *bdf, NULL, arena, err);
+	int r = quarantine_find_any(tx, &q, *bdf, NULL, arena, err);
 
 	(void)bdf_text(text, *bdf);
 	if (r == 0 && !q)
 		return error_set(err, -ENOENT, "%s is not in quarantine", text);
-	if (r == 0)
+	if (r == 0 && !q->away)
 		r = check_free(tx, text, err);
 	if (r == 0)
 		r = op_check_none(tx, text, err);
@@ -248,7 +303,9 @@ static int begin_release(struct store_tx *tx, uint64_t *ret_op, const void *arg,
 	return r < 0 ? r : op_add(tx, ret_op, OP_UNQUARANTINE, text, time(NULL), err);
 }
 
-int inst_quarantine_release(struct inst_manager *m, uint64_t *ret_op, struct bdf bdf, struct error *err)
+int inst_quarantine_release(struct inst_manager *m, uint64_t *ret_op, struct bdf bdf, const struct topo *topo, struct error *err)
 {
-	return manager_begin(m, ret_op, begin_release, &bdf, err);
+	int r = quarantine_follow(m, topo, err);
+
+	return r < 0 ? r : manager_begin(m, ret_op, begin_release, &bdf, err);
 }

@@ -212,7 +212,7 @@ int rows_device_add(struct store_tx *tx, struct bdf bdf, const char *name, struc
 	/* the plan has looked at them; meanwhile they may have changed */
 	r = store_query(tx, &q, "SELECT 'held by instance ' || instance FROM device WHERE bdf = ?1"
 				" UNION ALL SELECT 'held by domain ' || domain FROM foreign_device WHERE bdf = ?1"
-				" UNION ALL SELECT 'in quarantine: ' || reason FROM quarantine WHERE bdf = ?1",
+				" UNION ALL SELECT 'in quarantine: ' || reason FROM quarantine WHERE bdf = ?1 AND NOT away",
 			ARGS(ARG_TEXT(bdf_text(text, bdf))), err);
 	if (r == 0)
 		r = store_next(q, err);

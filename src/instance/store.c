@@ -130,7 +130,13 @@ static const char schema_10[] =
 	STORE_IDENTIFY ";"
 	"PRAGMA user_version = 10;";
 
-static const char *const schemas[] = { schema_1, schema_2, schema_3, schema_4, schema_5, schema_6, schema_7, schema_8, schema_9, schema_10 }; /* [n] makes version n + 1 of version n */
+/* 11: the PF of a VF in quarantine; whether another card is in the place. */
+static const char schema_11[] =
+	"ALTER TABLE quarantine ADD COLUMN pf TEXT;"
+	"ALTER TABLE quarantine ADD COLUMN away INTEGER NOT NULL DEFAULT 0;"
+	"PRAGMA user_version = 11;";
+
+static const char *const schemas[] = { schema_1, schema_2, schema_3, schema_4, schema_5, schema_6, schema_7, schema_8, schema_9, schema_10, schema_11 }; /* [n] makes version n + 1 of version n */
 
 #define SCHEMA_VERSION ((int)ARRAY_SIZE(schemas))
 

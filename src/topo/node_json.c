@@ -327,6 +327,7 @@ static void add_physical(struct node *n, const struct inventory *inv, const stru
 {
 	const struct host_function *gpu = host_companion_of(inv, fn);
 	const struct pcicap *c = &fn->facts->cap;
+	char serial[PCICAP_SERIAL_MAX];
 	struct json_out *o = &n->out;
 
 	if (c->readable && !c->dead)
@@ -335,6 +336,7 @@ static void add_physical(struct node *n, const struct inventory *inv, const stru
 		json_add_string(o, "revision", NULL);
 	if (gpu)
 		json_add_bdf(o, "companion_of", gpu->bdf);
+	topo_add_text(o, "serial", pcicap_serial_text(serial, c));
 	add_power(o, fn->facts);
 	add_pcie(n, c);
 	add_vectors(n, "msi", &c->msi, PCI_MSI_FLAGS_ENABLE, (c->msi.ctl & PCI_MSI_FLAGS_QMASK) >> 1 > 5 ? -1 :

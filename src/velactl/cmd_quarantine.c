@@ -13,19 +13,20 @@
 #include "velactl/table.h"
 #include "velactl/wait.h"
 
-enum { BDF, SERIAL, SINCE, REASON, COLUMNS };
+enum { BDF, SERIAL, CARD, SINCE, REASON, COLUMNS };
 
 static const struct ctl_column columns[COLUMNS] = {
 	[BDF] = { "FUNCTION", CTL_LEFT },
 	[SERIAL] = { "SERIAL", CTL_LEFT, .drop = 1 },
+	[CARD] = { "CARD", CTL_LEFT, .drop = 3 },
 	[SINCE] = { "SINCE", CTL_LEFT, .drop = 2 },
 	[REASON] = { "REASON", CTL_LEFT, .cut = 12 },
 };
 
 static bool add_row(struct libscols_table *t, json_object *q)
 {
-	const char *cell[COLUMNS] = { ctl_doc_text(q, "bdf"), ctl_doc_text(q, "serial"), ctl_doc_text(q, "since"),
-				      ctl_doc_text(q, "reason") };
+	const char *cell[COLUMNS] = { ctl_doc_text(q, "bdf"), ctl_doc_text(q, "serial"), ctl_doc_bool(q, "replaced") ? "replaced" : "",
+				      ctl_doc_text(q, "since"), ctl_doc_text(q, "reason") };
 
 	return ctl_table_row(t, NULL, cell, COLUMNS);
 }

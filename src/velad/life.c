@@ -89,7 +89,7 @@ int life_get_quarantine(void *self, const struct api_request *req, struct api_re
 	struct manager *m = self;
 
 	(void)req;
-	return inst_quarantine_json(m->instances, &res->body, err);
+	return inst_quarantine_json(m->instances, &res->body, current_topo(m->now), err);
 }
 
 struct quarantine_body {
@@ -129,9 +129,9 @@ int life_post_quarantine(void *self, const struct api_request *req, struct api_r
 	if (r == 0)
 		r = check_there(m, bdf, err);
 	if (r == 0)
-		r = inst_quarantine_add(m->instances, bdf, body.reason, err);
+		r = inst_quarantine_add(m->instances, bdf, body.reason, current_topo(m->now), err);
 	arena_done(&arena);
-	return r < 0 ? r : inst_quarantine_json(m->instances, &res->body, err);
+	return r < 0 ? r : inst_quarantine_json(m->instances, &res->body, current_topo(m->now), err);
 }
 
 int life_delete_quarantine(void *self, const struct api_request *req, struct api_response *res, struct error *err)
@@ -142,6 +142,8 @@ int life_delete_quarantine(void *self, const struct api_request *req, struct api
 	int r = read_bdf(&bdf, req->param, err);
 
 	if (r == 0)
-		r = inst_quarantine_release(m->instances, &op, bdf, err);
+		r = current_catch_up(m->now, CURRENT_TOPOLOGY, err);
+	if (r == 0)
+		r = inst_quarantine_release(m->instances, &op, bdf, current_topo(m->now), err);
 	return r < 0 ? r : methods_operation(m, res, op, err);
 }

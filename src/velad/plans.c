@@ -77,7 +77,7 @@ static int input_of_now(struct manager *m, struct plan_input *ret, const struct 
 	if (r == 0)
 		r = inst_settings_held(m->instances, &settings, &in.nsettings, arena, err);
 	if (r == 0)
-		r = inst_quarantined(m->instances, &sick, &in.nsick, arena, err);
+		r = inst_quarantined(m->instances, &sick, &in.nsick, in.topo, arena, err);
 	if (r == 0)
 		r = inst_wear(m->instances, &wear, &in.nwear, arena, err);
 	in.sick = sick;

@@ -21,7 +21,7 @@ static int make(struct manager *m, struct plan_pool **ret, struct error *err)
 	int r = plan_policy_load(&policy, &m->conf, err);
 
 	if (r == 0)
-		r = inst_quarantined(m->instances, &sick, &in.nsick, &arena, err);
+		r = inst_quarantined(m->instances, &sick, &in.nsick, in.topo, &arena, err);
 	in.policy = &policy;
 	in.sick = sick;
 	if (r == 0)

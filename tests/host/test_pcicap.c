@@ -127,13 +127,25 @@ static struct space endpoint(void)
 	put(&s, 0x190, 0x1b010024); /* of VFs: one, of 1 TiB at most */
 	put(&s, 0x194, 0x01000000);
 	put(&s, 0x198, 0x00001420);
-	put(&s, 0x1b0, 0x00010010); /* SR-IOV */
+	put(&s, 0x1b0, 0x1d010010); /* SR-IOV */
 	put(&s, 0x1b8, 0x00000019);
 	put(&s, 0x1bc, 0x00200020);
 	put(&s, 0x1c0, 0x00000010);
 	put(&s, 0x1c4, 0x00010002);
 	put(&s, 0x1c8, 0x23300000);
+	put(&s, 0x1d0, 0x00010003); /* serial number */
+	put(&s, 0x1d4, 0x00000001);
+	put(&s, 0x1d8, 0x48b02d00);
 	return s;
+}
+
+static void expect_serial(struct space *s, const char *want)
+{
+	char text[PCICAP_SERIAL_MAX];
+	struct pcicap c;
+
+	pcicap_walk(&c, read_space, s);
+	assert_string_equal(pcicap_serial_text(text, &c), want);
 }
 
 static void reads_an_endpoint(void **state)
@@ -174,6 +186,17 @@ static void reads_an_endpoint(void **state)
 	assert_int_equal(c.sriov.stride, 1);
 	assert_int_equal(c.sriov.vf_device, 0x2330);
 	assert_in_range(s.reads, 30, 40); /* it must stay cheap: docs/performance.md */
+	expect_serial(&s, "48b02d0000000001");
+	put(&s, 0x1d4, 0);
+	put(&s, 0x1d8, 0);
+	expect_serial(&s, "");
+	put(&s, 0x1d4, UINT32_MAX);
+	put(&s, 0x1d8, UINT32_MAX);
+	expect_serial(&s, "");
+	put(&s, 0x1b0, 0xff810010); /* where its second half is beyond the end */
+	put(&s, 0xff8, 0x00010003);
+	put(&s, 0xffc, 0x00000001);
+	expect_serial(&s, "");
 }
 
 /* The vector is read only where Egress Control is on: a healthy port costs no dword more. */

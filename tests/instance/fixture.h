@@ -380,7 +380,7 @@ static inline json_object *fx_quarantine(struct fx *fx)
 	struct error err = ERROR_INIT;
 	json_object *o = NULL, *list;
 
-	if (inst_quarantine_json(fx->m, &o, &err) < 0)
+	if (inst_quarantine_json(fx->m, &o, NULL, &err) < 0)
 		fail_msg("%s", err.text);
 	list = json_object_get(json_object_object_get(o, "quarantine"));
 	json_object_put(o);
@@ -398,7 +398,7 @@ static inline size_t fx_release_all(struct fx *fx)
 		struct error err = ERROR_INIT;
 		uint64_t op = 0;
 
-		if (inst_quarantine_release(fx->m, &op, test_bdf(bdf), &err) == -ENOENT)
+		if (inst_quarantine_release(fx->m, &op, test_bdf(bdf), NULL, &err) == -ENOENT)
 			continue; /* a port that answers again */
 		if (err.code || !fx_wait(fx, op))
 			fail_msg("%s: %s", bdf, err.text);

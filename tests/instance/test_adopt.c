@@ -64,8 +64,8 @@ static void others(void **state)
 	assert_int_equal(fx_try_create(&fx, &fx_b, &op, &err), -EBUSY);
 	assert_non_null(strstr(err.text, "domain other"));
 	err = ERROR_INIT;
-	assert_int_equal(inst_quarantine_add(fx.m, test_bdf(GPU_B), "to see", &err), 0);
-	assert_int_equal(inst_quarantine_release(fx.m, &op, test_bdf(GPU_B), &err), 0);
+	assert_int_equal(inst_quarantine_add(fx.m, test_bdf(GPU_B), "to see", NULL, &err), 0);
+	assert_int_equal(inst_quarantine_release(fx.m, &op, test_bdf(GPU_B), NULL, &err), 0);
 	assert_false(fx_wait(&fx, op));
 	assert_int_equal(fake_find(fx.machine, test_bdf(GPU_B))->resets, 0);
 

@@ -42,7 +42,7 @@ static void expect_sick(struct fx *fx, const char *bdf)
 	struct arena arena = { 0 };
 	size_t n = 0;
 
-	assert_int_equal(inst_quarantined(fx->m, &sick, &n, &arena, &err), 0);
+	assert_int_equal(inst_quarantined(fx->m, &sick, &n, NULL, &arena, &err), 0);
 	assert_int_equal(n, bdf ? 1 : 0);
 	if (bdf)
 		assert_true(bdf_eq(sick[0].bdf, test_bdf(bdf)) && *sick[0].reason);
@@ -54,7 +54,7 @@ static bool release(struct fx *fx, const char *bdf)
 	struct error err = ERROR_INIT;
 	uint64_t op = 0;
 
-	if (inst_quarantine_release(fx->m, &op, test_bdf(bdf), &err) < 0)
+	if (inst_quarantine_release(fx->m, &op, test_bdf(bdf), NULL, &err) < 0)
 		fail_msg("%s", err.text);
 	return fx_wait(fx, op);
 }
@@ -202,14 +202,14 @@ static void by_hand(void **state)
 
 	(void)state;
 	open_guest(&fx, &before, &fx_a);
-	assert_int_equal(inst_quarantine_add(fx.m, test_bdf(GPU), "Xid 79 last night", &err), 0);
-	assert_int_equal(inst_quarantine_add(fx.m, test_bdf(GPU), "again", &err), -EEXIST);
+	assert_int_equal(inst_quarantine_add(fx.m, test_bdf(GPU), "Xid 79 last night", NULL, &err), 0);
+	assert_int_equal(inst_quarantine_add(fx.m, test_bdf(GPU), "again", NULL, &err), -EEXIST);
 	assert_non_null(strstr(err.text, "Xid 79 last night"));
 	err = ERROR_INIT;
-	assert_int_equal(inst_quarantine_release(fx.m, &op, test_bdf(GPU), &err), -EBUSY);
+	assert_int_equal(inst_quarantine_release(fx.m, &op, test_bdf(GPU), NULL, &err), -EBUSY);
 	assert_non_null(strstr(err.text, "held by instance a"));
 	err = ERROR_INIT;
-	assert_int_equal(inst_quarantine_release(fx.m, &op, test_bdf(VF), &err), -ENOENT);
+	assert_int_equal(inst_quarantine_release(fx.m, &op, test_bdf(VF), NULL, &err), -ENOENT);
 	fx_expect_state(&fx, "a", "running");
 	assert_true(fx_wait(&fx, fx_delete(&fx, "a")));
 	expect_reason(&fx, GPU, "Xid 79 last night");

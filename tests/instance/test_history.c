@@ -157,8 +157,8 @@ static size_t release(struct scene *s, size_t which)
 	uint64_t op = 0;
 	size_t n = 0;
 
-	if (inst_quarantined(s->fx.m, &sick, &n, &arena, &err) == 0 && which < n &&
-	    inst_quarantine_release(s->fx.m, &op, sick[which].bdf, &err) == 0)
+	if (inst_quarantined(s->fx.m, &sick, &n, NULL, &arena, &err) == 0 && which < n &&
+	    inst_quarantine_release(s->fx.m, &op, sick[which].bdf, NULL, &err) == 0)
 		(void)fx_wait(&s->fx, op);
 	arena_done(&arena);
 	return n;
@@ -175,7 +175,7 @@ static void check_now(struct scene *s)
 	char text[BDF_TEXT_MAX], state[32];
 	size_t n = 0, nsick = 0;
 
-	if (inst_quarantined(s->fx.m, &sick, &nsick, &arena, &err) < 0 || inst_taken(s->fx.m, &taken, &n, &arena, &err) < 0)
+	if (inst_quarantined(s->fx.m, &sick, &nsick, NULL, &arena, &err) < 0 || inst_taken(s->fx.m, &taken, &n, &arena, &err) < 0)
 		wrong(s, "%s", err.text);
 	for (size_t i = 0; i < m->nfns; i++) {
 		const struct fake_fn *now = &m->fn[i], *was = &s->fresh->fn[i];

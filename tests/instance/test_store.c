@@ -99,7 +99,7 @@ static void commits_stay(void **state)
 	assert_int_equal(number(s, "SELECT count(*) FROM operation WHERE instance = 'a'"), 1);
 	assert_int_equal(number(s, "PRAGMA foreign_keys"), 1);
 	assert_int_equal(number(s, "PRAGMA synchronous"), 2);
-	assert_int_equal(number(s, "PRAGMA user_version"), 10);
+	assert_int_equal(number(s, "PRAGMA user_version"), 11);
 	(void)store_close(s);
 	fx_done(&fx);
 }
@@ -128,7 +128,7 @@ static void older_version(void **state)
 	s = open_store(&fx);
 	assert_int_equal(number(s, "SELECT count(*) FROM operation WHERE instance = 'a'"), 1);
 	assert_int_equal(number(s, "SELECT count(*) FROM finding"), 0);
-	assert_int_equal(number(s, "PRAGMA user_version"), 10);
+	assert_int_equal(number(s, "PRAGMA user_version"), 11);
 	(void)store_close(s);
 	fx_done(&fx);
 }
@@ -205,8 +205,8 @@ static void foreign_files(void **state)
 	(void)state;
 	fx_new(&fx);
 	(void)store_close(open_store(&fx));
-	by_hand(&fx, "PRAGMA user_version = 11");
-	refused(&fx, -EPROTONOSUPPORT, "version 11 and this velad knows only 10");
+	by_hand(&fx, "PRAGMA user_version = 12");
+	refused(&fx, -EPROTONOSUPPORT, "version 12 and this velad knows only 11");
 	assert_int_equal(unlink(fx.store), 0);
 	by_hand(&fx, "CREATE TABLE shopping(item)");
 	refused(&fx, -EBADMSG, "shopping");
