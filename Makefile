@@ -25,7 +25,8 @@ WARN      := -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes 
              -Wformat=2 -Wvla -Wwrite-strings -Wundef -Wno-missing-field-initializers
 CPPFLAGS  += -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DVELAD_VERSION='"$(VERSION)"' \
              -DVELAD_CONF='"$(SYSCONFDIR)/velad/velad.conf"' -Iinclude -Isrc -I$(B)/gen
-ALL_CFLAGS = -std=gnu17 $(WARN) $(CFLAGS) $(PKG_CFLAGS) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+# -Wno-error with sanitizers: the manual of gcc says that its warnings are often wrong then
+ALL_CFLAGS = -std=gnu17 $(WARN) $(CFLAGS) $(PKG_CFLAGS) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all -Wno-error)
 LDFLAGS   += $(if $(SAN),-fsanitize=$(SAN)) -pthread
 
 PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $(PKGS) || echo missing))$(PKG_CFLAGS)

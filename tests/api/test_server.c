@@ -702,6 +702,7 @@ static void expect_heard(int fd, const char *text)
 /* More of them, one after the other and at once, than a user may have connections: they count no more. */
 static void connections_are_given_away(void **state)
 {
+	static const char plain[] = "GET /v1/talk/x HTTP/1.1\r\nHost: v\r\n\r\n";
 	struct velad_reply r;
 	struct api_reply reply;
 	struct error err = ERROR_INIT;
@@ -726,7 +727,7 @@ static void connections_are_given_away(void **state)
 	assert_int_equal(api_open(&reply, &fd[0], path, "/v1/talk/off", "parrot", &err), -EBUSY);
 	assert_string_equal(err.text, "it is off");
 	api_reply_done(&reply);
-	raw(answer, "GET /v1/talk/x HTTP/1.1\r\nHost: v\r\n\r\n", 38, 500);
+	raw(answer, plain, strlen(plain), 500);
 	assert_non_null(strstr(answer, "HTTP/1.1 400 "));
 	assert_non_null(strstr(answer, "send Connection: Upgrade and Upgrade: parrot"));
 	assert_int_equal(velad_open(&r, &fd[0], "/nonexistent/sock", "/v1/talk/x", "parrot"), -ECONNREFUSED);
