@@ -11,6 +11,7 @@ packages=(
 	# unit tests
 	libcmocka-dev python3 libxml2-utils libvirt-clients graphviz diffutils util-linux systemd
 	libfuse3-dev fuse3 # tests/hostsim
+	libvirt-daemon-driver-qemu qemu-system-x86 ovmf swtpm swtpm-tools # tests/golden/libvirt
 	clang libclang-rt-dev # fuzz
 	# the emulated GPU host: mmdebstrap builds its image, the plug-in is compiled for its QEMU
 	mmdebstrap arch-test e2fsprogs xz-utils zstd libglib2.0-dev ca-certificates debian-archive-keyring
