@@ -7,18 +7,27 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #define ANSWER_SECONDS 600 /* VFs of a big NIC take more than a minute; after this, a thread is not lost for ever */
 
+/* Files are opened by velad's loop, too, for which all clients wait, and of a thousand functions in a row: a helper that does not
+ * answer is believed to be so for a while. Opening takes microseconds; systemd may have to start the helper first. */
+#define FILE_SECONDS 2
+#define DEAF_SECONDS 10
+
 struct act_remote {
 	struct sockaddr_un address;
-	pthread_mutex_t    lock;
+	pthread_mutex_t    lock; /* of all below */
 	int                kept; /* for files; -1 */
+	int                wait; /* epoll, for its answers: velad's loop has neither poll(2) nor setsockopt(2) */
+	uint64_t           deaf; /* until then nobody is asked for files: clock_ms() */
 };
 
 int act_remote_new(struct act_remote **ret, const char *socket, struct error *err)
@@ -36,6 +45,11 @@ int act_remote_new(struct act_remote **ret, const char *socket, struct error *er
 	memcpy(r->address.sun_path, socket, len + 1);
 	(void)pthread_mutex_init(&r->lock, NULL); /* glibc: never fails without attributes */
 	r->kept = -1;
+	r->wait = epoll_create1(EPOLL_CLOEXEC);
+	if (r->wait < 0) {
+		(void)act_remote_free(r);
+		return error_set(err, -errno, "cannot wait for velad-helper: %s", strerror(errno));
+	}
 	*ret = r;
 	return 0;
 }
@@ -46,6 +60,8 @@ struct act_remote *act_remote_free(struct act_remote *r)
 		return NULL;
 	if (r->kept >= 0)
 		(void)close(r->kept);
+	if (r->wait >= 0)
+		(void)close(r->wait);
 	(void)pthread_mutex_destroy(&r->lock);
 	free(r);
 	return NULL;
@@ -57,17 +73,29 @@ static int unreachable(const struct act_remote *r, int e, struct error *err)
 			 strerror(e));
 }
 
-/* Who opens files may be velad's loop, which has no setsockopt(2); that takes no time. */
-static int reach(const struct act_remote *r, int *ret, bool is_change, struct error *err)
+static int reach(const struct act_remote *r, int *ret, bool is_file, struct error *err)
 {
 	const struct timeval wait = { .tv_sec = ANSWER_SECONDS };
-	autoclose int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct epoll_event in = { .events = EPOLLIN };
+	autoclose int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | (is_file ? SOCK_NONBLOCK : 0), 0);
 
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&r->address, sizeof(r->address)) < 0 ||
-	    (is_change && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) < 0))
+	    (is_file ? epoll_ctl(r->wait, EPOLL_CTL_ADD, fd, &in) : setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait))) < 0)
 		return unreachable(r, errno, err);
 	*ret = steal_fd(&fd);
 	return 0;
+}
+
+/* Until there is an answer to read, or not any more. */
+static int await(const struct act_remote *r)
+{
+	struct epoll_event in;
+	int n;
+
+	do
+		n = epoll_wait(r->wait, &in, 1, FILE_SECONDS * 1000);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n == 0 ? -EAGAIN : 0;
 }
 
 /* A length, 0: the helper went away; -errno. The descriptor that comes with a message, if one does, goes to *fd. */
@@ -94,7 +122,8 @@ static ssize_t receive(int from, void *bytes, size_t size, int *fd)
 }
 
 /* One message there and one back. -EPIPE: the helper went away. */
-static int exchange(int on, struct wire_answer *ret, int *fd, const struct wire_call *c, struct error *err)
+static int exchange(const struct act_remote *r, int on, bool is_file, struct wire_answer *ret, int *fd, const struct wire_call *c,
+		    struct error *err)
 {
 	union {
 		struct wire_answer answer;
@@ -104,11 +133,13 @@ static int exchange(int on, struct wire_answer *ret, int *fd, const struct wire_
 
 	if (send(on, c, sizeof(*c), MSG_NOSIGNAL) < 0)
 		return errno == EPIPE || errno == ECONNRESET ? -EPIPE : error_set(err, -EIO, "cannot write to velad-helper: %s", strerror(errno));
-	n = receive(on, &in, sizeof(in), fd);
+	n = is_file ? await(r) : 0;
+	n = n == 0 ? receive(on, &in, sizeof(in), fd) : n;
 	if (n == 0)
 		return -EPIPE;
 	if (n == -EAGAIN)
-		return error_set(err, -ETIMEDOUT, "velad-helper has not answered %s for %d s", wire_verb_text((enum wire_verb)c->verb), ANSWER_SECONDS);
+		return error_set(err, -ETIMEDOUT, "velad-helper has not answered %s for %d s", wire_verb_text((enum wire_verb)c->verb),
+				 is_file ? FILE_SECONDS : ANSWER_SECONDS);
 	if (n < 0)
 		return error_set(err, -EIO, "cannot read from velad-helper: %s", strerror((int)-n));
 	return wire_answer_read(ret, &in, (size_t)n, err);
@@ -117,12 +148,13 @@ static int exchange(int on, struct wire_answer *ret, int *fd, const struct wire_
 /* *on: a connection, -1 if there is none yet; it is closed when it has failed. */
 static int ask(const struct act_remote *r, int *on, struct wire_answer *ret, int *fd, const struct wire_call *c, struct error *err)
 {
+	bool is_file = on == &r->kept;
 	int result = -EPIPE;
 
 	for (int tries = 0; tries < 2 && result == -EPIPE; tries++) {
-		result = *on < 0 ? reach(r, on, on != &r->kept, err) : 0;
+		result = *on < 0 ? reach(r, on, is_file, err) : 0;
 		if (result == 0)
-			result = exchange(*on, ret, fd, c, err);
+			result = exchange(r, *on, is_file, ret, fd, c, err);
 		if (result < 0 && *on >= 0) {
 			(void)close(*on);
 			*on = -1;
@@ -174,7 +206,12 @@ int act_remote_fd(struct act_remote *r, const struct wire_call *c, struct error 
 	int result;
 
 	(void)pthread_mutex_lock(&r->lock);
-	result = ask(r, &r->kept, &answer, &fd, c, err);
+	if (clock_ms() < r->deaf)
+		result = error_set(err, -ETIMEDOUT, "velad-helper has not answered for %d s, and is asked again in a while", FILE_SECONDS);
+	else
+		result = ask(r, &r->kept, &answer, &fd, c, err);
+	if (result == -ETIMEDOUT && clock_ms() >= r->deaf)
+		r->deaf = clock_ms() + 1000 * DEAF_SECONDS;
 	(void)pthread_mutex_unlock(&r->lock);
 	if (result == 0 && fd < 0)
 		return error_set(err, -EIO, "velad-helper's answer to %s lacks a descriptor", wire_verb_text((enum wire_verb)c->verb));

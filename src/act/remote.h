@@ -16,7 +16,8 @@ AUTO_DEFINE(struct act_remote *, act_remote_free);
 
 /* -EIO: the helper cannot be reached, or does not answer; else what it answers. ret may be NULL. */
 int act_remote_call(struct act_remote *r, struct wire_answer *ret, const struct wire_call *c, struct error *err);
-/* A descriptor, which its answer brings; through the kept connection. */
+/* A descriptor, which its answer brings; through the kept connection. -ETIMEDOUT: there was none within 2 s; for the next 10 s there is
+ * none at once. */
 int act_remote_fd(struct act_remote *r, const struct wire_call *c, struct error *err);
 /* As host_root_set_opener wants it; self is the act_remote. */
 int act_remote_open(void *self, const char *path);

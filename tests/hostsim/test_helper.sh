@@ -134,6 +134,17 @@ is "nobody asks: it ends by itself" "socket-unit: the helper has ended, status 0
 ask 'call(LOAD)'
 is "velad's and the helper's system calls are filtered" "2 2 2" "$(awk '/^Seccomp:/ { print $2 }' "/proc/$velad/task/$velad/status" "/proc/$(<"$dir/helper.pid")/status" \
 	"/proc/$velad/task/$(ls "/proc/$velad/task" | tail -n 1)/status" | xargs)"
+
+# ---- a helper that is there, and does nothing
+ask 'call(LOAD)'
+kill -STOP "$(<"$dir/helper.pid")"
+start=$EPOCHREALTIME
+out=$(create none "${guest[@]}")
+again=$(create none "${guest[@]}")
+took=$(((${EPOCHREALTIME/./} - ${start/./}) / 1000))
+is "a helper that is stopped: what it would read is unknown after 2 s, and at once when it is asked again" "yes yes yes" \
+	"$(grep -q "ACS cannot be read" <<<"$out" && echo yes) $([[ $again == "$out" ]] && echo yes) $( ((took < 3900)) && echo yes || echo "$took ms")"
+kill -CONT "$(<"$dir/helper.pid")"
 stop_velad
 is "velad ends cleanly under its filter" "" "$(grep -a 'Bad system call' "$dir/velad.log")"
 summary
