@@ -108,4 +108,67 @@ for ((k = 0; k < n; k++)); do
 	is "killed at write $k: after the restart the VF is as before" "" "$(host_differs)"
 done
 stop_velad
+
+# ---- mlx5 of Ethernet, which takes all of it
+velad_conf
+unmount; rm -f "$dir/uevents" "$dir"/velad.db*
+mount_host --uevents "$dir/uevents" "$PWD/tests/hosts/hgx-b200-8gpu/sys.txt" || exit 1
+pf=0000:18:00.0
+guest=(--gpus 1 --vfs-per-gpu 1 --max-path PIX --vcpus 1 --memory 256M --require 0000:17:00.0 --require 0000:18:00.1)
+cat "$sim/state" >"$dir/before"
+start_velad
+all=mac=02:00:00:12:34:56,vlan=100,qos=3,vlan_protocol=802.1ad,trust=on,spoof_check=on,min_rate=10,max_rate=1000,link_state=up
+out=$(ctl create one "${guest[@]}" --vf "$all" 2>&1) || not_ok "create" "$out"
+is "everything that can be set" "${all//,/ }" "$(settings 0)"
+for how in reboot stop start; do ctl "$how" one >/dev/null 2>&1; done
+is "case 59: it stays over a reboot, a stop and a start" "${all//,/ }" "$(settings 0)"
+ctl create two --vfs 1 --vcpus 1 --memory 256M --require 0000:18:00.2 >/dev/null 2>&1 # the port keeps its VFs
+ctl delete one >/dev/null
+ctl create three "${guest[@]}" >/dev/null 2>&1
+is "case 58: the next tenant of that VF has nothing of it" "mac=$(mac_of three) vlan=0 qos=0 vlan_protocol=802.1Q trust=off spoof_check=on min_rate=0 \
+max_rate=0 link_state=auto" "$(settings 0)"
+ctl delete three >/dev/null; ctl delete two >/dev/null
+same "all is as before"
+stop_velad
+
+# ---- InfiniBand: a VF's GUIDs, which are none at first
+velad_conf
+unmount; rm -f "$dir/uevents" "$dir"/velad.db*
+mount_host --uevents "$dir/uevents" "$PWD/tests/hosts/dgx-a100/sys.txt" || exit 1
+pf=0000:12:00.0
+guest=(--gpus 1 --vfs-per-gpu 1 --max-path PIX --vcpus 1 --memory 256M --require 0000:0f:00.0 --require 0000:12:00.1)
+none=00:00:00:00:00:00:00:00
+put 2 "$sys/devices/$pf/sriov_numvfs"
+is "a fresh VF of InfiniBand" "link_state=auto node_guid=$none port_guid=$none" "$(settings 0)"
+cat "$sim/state" >"$dir/before"
+start_velad
+guids() { ctl -o json show "$1" | of '"link_state=auto node_guid=%(node_guid)s port_guid=%(port_guid)s" % d["bundle"]["vfs"][0]["settings"]'; }
+out=$(ctl create ib "${guest[@]}" --mtu 4092 2>&1) || not_ok "create" "$out"
+guids=$(guids ib)
+is "case 57: it has GUIDs before its guest starts, other than none" "vf domain 0" "$(ctl -o json show ib | of '" ".join(s["id"] for s in d["steps"] if s["id"] in ("vf", "domain"))') \
+$(grep -c "$none" <<<"$guids")"
+is "they are what the kernel has" "$guids" "$(settings 0)"
+for how in reboot stop start; do ctl "$how" ib >/dev/null 2>&1; done
+is "and stay over a reboot, a stop and a start" "$guids $guids" "$(guids ib) $(settings 0)"
+ctl delete ib >/dev/null
+same "they are none again"
+echo "answers/vf/*:write:EIO:1:1" >"$sim/fault"
+out=$(ctl create ib "${guest[@]}" 2>&1)
+is "case 56: one GUID was written, and the other failed" "1 1" "$? $(grep -c "Input/output error" <<<"$out")"
+echo clear >"$sim/fault"
+same "the first is none again"
+ctl delete ib >/dev/null 2>&1
+ctl create ib "${guest[@]}" >/dev/null 2>&1
+is "the next attempt has its own" "$(guids ib)" "$(settings 0)"
+ctl delete ib >/dev/null
+same "and what it took for the original was none"
+out=$(ctl create ib "${guest[@]}" --vf vlan=5,node_guid=02:00:00:00:00:00:00:01 2>&1)
+is "a VLAN beside a GUID is refused" "2 1" "$? $(grep -c "GUIDs, which are InfiniBand's, and vlan" <<<"$out")"
+out=$(ctl create ib "${guest[@]}" --vf vlan=5 2>&1)
+is "and a VLAN of an InfiniBand port" "0 1" "$(($? == 0)) $(grep -c "the driver of its PF has no vlan" <<<"$out")"
+ctl delete ib >/dev/null 2>&1
+out=$(ctl plan "${guest[@]}" --mtu 9000 2>&1)
+is "an MTU that it has not" 1 "$(grep -c "$pf: its MTU is 4092; needed: 9000" <<<"$out")"
+same "all is as before"
+stop_velad
 summary

@@ -24,10 +24,25 @@ static const struct vf_driver {
 	{ NULL, ~PLAN_VF_GUIDS, ~PLAN_VF_GUIDS, false, true, true }, /* mlx5 */
 };
 
+/* mlx5 of InfiniBand, whose VFs have no GUIDs at first (drivers/infiniband/hw/mlx5/ib_virt.c) */
+#define INFINIBAND (PLAN_VF_GUIDS | BIT(PLAN_VF_LINK_STATE))
+static const struct vf_driver infiniband = { "mlx5_ib", INFINIBAND, INFINIBAND, false, false, false };
+
+static bool is_infiniband(const struct node *pf)
+{
+	const struct node *c = pf->child;
+
+	while (c && strcmp(c->name, "class") != 0)
+		c = c->next;
+	return c && strncmp(c->text, "0x0207", 6) == 0;
+}
+
 static const struct vf_driver *driver_of(const struct node *pf)
 {
 	const struct vf_driver *d = drivers;
 
+	if (is_infiniband(pf))
+		return &infiniband;
 	while (d->name && strcmp(d->name, sim_driver(pf)) != 0)
 		d++;
 	return d;
@@ -40,7 +55,7 @@ void vf_fresh(struct sim *s, const struct node *pf, unsigned i)
 	char text[PLAN_VF_TEXT_MAX];
 
 	set.value[PLAN_VF_SPOOF_CHECK] = d->checks;
-	set.has &= d->reports;
+	set.has = (set.has | PLAN_VF_GUIDS) & d->reports; /* 0 */
 	sim_attach(node_add(s, TEXT_FILE, plan_vf_text(text, &set), "answers/vf/%s/%u", pf->name, i));
 }
 
