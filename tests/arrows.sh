@@ -26,8 +26,8 @@ declare -A only=(
 	['libvirt/']='^src/act/(libvirt|domains|console|storage)\.c$'
 	['libkmod.h']='^src/act/kmod\.c$'
 	['sqlite3.h']='^src/instance/(store|store_[a-z]+)\.[ch]$'
-	['microhttpd.h']='^src/api/(server\.c|upgrade\.[ch])$'
-	['http_parser.h']='^src/client/wire\.h$'
+	
+	['http_parser.h']='^src/(client/wire|api/conn)\.h$'
 	['ini.h']='^src/base/conf\.c$'
 	['libxml/']='^src/act/(libvirt|domains|loses|storage)\.[ch]$'
 	['nettle/']='^src/(act/image|velad/operations)\.c$'
