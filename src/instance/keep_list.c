@@ -13,6 +13,7 @@
 
 struct list {
 	struct arena arena;
+	struct arena rows; /* of one instance: most of it is what is not kept */
 	struct kept *at;
 	size_t       n, size;
 };
@@ -38,19 +39,27 @@ static struct kept *add(struct list *l, const struct rows_instance *in, enum kep
 		l->size = size;
 	}
 	k = &l->at[l->n];
-	*k = (struct kept){ .instance = in->name, .state = in->state, .error = in->error ? in->error : "", .kind = kind,
-			    .device = arena_strdup(&l->arena, device) };
-	if (!k->device || !bdf_parse(&k->bdf, device))
+	*k = (struct kept){ .instance = arena_strdup(&l->arena, in->name), .state = in->state, .kind = kind,
+			    .error = in->error ? arena_strdup(&l->arena, in->error) : "", .device = arena_strdup(&l->arena, device) };
+	if (!k->instance || !k->error || !k->device || !bdf_parse(&k->bdf, device))
 		return NULL;
 	l->n++;
 	return k;
+}
+
+static bool keep_texts(struct list *l, struct rows_step *step)
+{
+	step->target = arena_strdup(&l->arena, step->target);
+	step->from = arena_strdup(&l->arena, step->from);
+	step->to = arena_strdup(&l->arena, step->to);
+	return step->target && step->from && step->to;
 }
 
 static int add_ports(struct store_tx *tx, struct list *l, const struct rows_instance *in, struct error *err)
 {
 	struct rows_step *step = NULL;
 	size_t n = 0;
-	int r = rows_steps(tx, &step, &n, in->name, &l->arena, err);
+	int r = rows_steps(tx, &step, &n, in->name, &l->rows, err);
 
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		struct kept *k;
@@ -58,7 +67,7 @@ static int add_ports(struct store_tx *tx, struct list *l, const struct rows_inst
 		if (step[i].kind != PLAN_STEP_ACS || step[i].state != STEP_DONE)
 			continue;
 		k = add(l, in, KEPT_PORT, step[i].target);
-		if (!k)
+		if (!k || !keep_texts(l, &step[i]))
 			return no_memory(err);
 		k->step = step[i];
 	}
@@ -113,25 +122,32 @@ static int add_bundle(struct list *l, const struct rows_instance *in, struct err
 	return r < 0 ? r : add_functions(l, in, bundle, "gpus", KEPT_GPU, false, err);
 }
 
+static int gather_one(struct store_tx *tx, struct list *l, const char *name, struct error *err)
+{
+	struct rows_instance *in = NULL;
+	int r = rows_instance_find(tx, &in, name, &l->rows, err);
+
+	if (r < 0 || !in || (in->state != INST_RUNNING && in->state != INST_DEGRADED))
+		return r;
+	r = add_ports(tx, l, in, err);
+	return r < 0 ? r : add_bundle(l, in, err);
+}
+
 static int gather(struct inst_manager *m, struct list *l, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
+	struct arena names = { 0 };
 	const char **name;
 	size_t n = 0;
 	int r = store_begin(&tx, m->store, err);
 
 	if (r == 0)
-		r = rows_all_names(tx, &name, &n, &l->arena, err);
+		r = rows_all_names(tx, &name, &n, &names, err);
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		struct rows_instance *in = NULL;
-
-		r = rows_instance_find(tx, &in, name[i], &l->arena, err);
-		if (r < 0 || !in || (in->state != INST_RUNNING && in->state != INST_DEGRADED))
-			continue;
-		r = add_ports(tx, l, in, err);
-		if (r == 0)
-			r = add_bundle(l, in, err);
+		r = gather_one(tx, l, name[i], err);
+		arena_done(&l->rows);
 	}
+	arena_done(&names);
 	return r;
 }
 

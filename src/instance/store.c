@@ -367,6 +367,7 @@ static int configure(struct store *s, struct error *err)
 		{ "PRAGMA foreign_keys = ON", "" },
 		{ "PRAGMA trusted_schema = OFF", "" },
 		{ "PRAGMA temp_store = MEMORY", "" }, /* no file besides the two (velad/sandbox.c) */
+		{ "PRAGMA cache_size = -192", "" }, /* KiB: what is not in it is in the kernel's cache, a pread(2) away */
 		{ "PRAGMA quick_check(1)", "ok" },
 	};
 	char answer[128];

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <json-c/json.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +118,7 @@ static int adopt(struct current *c, struct topo *fresh, bool whole, bool memory,
 		topo_unref(c->topo);
 		c->topo = steal(t);
 	}
+	(void)malloc_trim(0); /* an inventory and a topology have gone */
 	if (whole)
 		c->scanned = c->host_read = c->controls_read = clock_usec(CLOCK_MONOTONIC);
 	return 0;

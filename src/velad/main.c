@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <malloc.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -200,16 +199,23 @@ static int run(struct manager_options *o, struct error *err)
 	return m->has_helper && o->seccomp != SECCOMP_OFF ? loop_sandboxed(steal(m), o->seccomp, err) : loop(m, err);
 }
 
+/* One heap: what threads of their own would have costs memory, and system calls to grow and shrink. And glibc's own limits, said: so
+ * they do not grow with what is freed (mallopt(3)). */
+static void spare_memory(void)
+{
+	(void)mallopt(M_ARENA_MAX, 1);
+	(void)mallopt(M_MMAP_THRESHOLD, 128 * 1024);
+	(void)mallopt(M_TRIM_THRESHOLD, 128 * 1024);
+}
+
 int main(int argc, char **argv)
 {
 	struct manager_options o = { .root = "/", .listen_fd = -1 };
 	struct error err = ERROR_INIT;
 	int r;
 
-	/* one heap: what threads of their own would have costs memory, and system calls to grow and shrink */
-	(void)mallopt(M_ARENA_MAX, 1);
+	spare_memory();
 	log_init(LOG_LEVEL_INFO);
-	(void)mallopt(M_ARENA_MAX, 2); /* threads that work now and then would each keep a heap of their own */
 	r = parse_options(&o, argc, argv);
 	if (r != 0)
 		return r < 0 ? EXIT_USAGE : EXIT_SUCCESS;
