@@ -219,6 +219,15 @@ static int commit(struct scene *s, struct error *err)
 	return r < 0 ? r : 1;
 }
 
+static bool any_degraded(const struct reconcile_input *in)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < in->ninstances; i++)
+		any = any || in->instance[i].state == INST_DEGRADED;
+	return any;
+}
+
 static int look_once(struct inst_manager *m, bool machine, struct error *err)
 {
 	struct scene s = { .m = m, .news = atomic_load(&m->adopt.news), .domain_news = atomic_load(&m->domain_news) };
@@ -233,10 +242,13 @@ static int look_once(struct inst_manager *m, bool machine, struct error *err)
 		r = look_at_machine(&s, err);
 	s.in.function = s.fn;
 	s.in.nfunctions = s.nfn;
+	if (!s.in.asked)
+		m->adopt.asked = false; /* before the store says so: who looks at guests meanwhile must not take one for running (instance/keep) */
 	if (r == 0)
 		r = commit(&s, err);
 	if (r > 0) {
-		m->adopt.asked = s.in.asked;
+		if (s.in.asked && !atomic_exchange(&m->adopt.asked, true) && any_degraded(&s.in))
+			keep_wake(m, KEEP_ALL); /* why, if not for libvirt, is to be seen now */
 		m->adopt.seen = s.news;
 		m->adopt.looked = m->adopt.looked || machine;
 		pool_asked(m, s.in.asked);

@@ -313,8 +313,10 @@ void job_look_after(struct inst_manager *m, const struct job *j)
 		log_warning("%s", err.text); /* it is tried again on the timer */
 	if (!j->in || rows_is_holder(j->in->name) || (j->in->state != INST_RUNNING && j->in->state != INST_STOPPED))
 		return; /* a holder has no domain, and is not stopped for that */
-	if (domain_look(m, j->in->name, &err) < 0)
-		log_warning("instance %s: cannot look at its domain after %s: %s", j->in->name, op_kind_text(j->op->kind), err.text);
+	if (domain_look(m, j->in->name, &err) == 0)
+		return;
+	log_warning("instance %s: cannot look at its domain after %s: %s", j->in->name, op_kind_text(j->op->kind), err.text);
+	pool_wake(m, POOL_LOOK); /* what is not known is to be shown so */
 }
 
 /* What a delete has taken away does not come back, nor what a restore gave up: those go on. */

@@ -127,7 +127,7 @@ static bool is_untold(const struct kept *k)
 	return k->kind == KEPT_NIC && k->r < 0 && !k->required && !k->told;
 }
 
-static void tell(const struct kept *k, size_t n, const struct kept *bad)
+static void tell(const struct kept *k, size_t n, const struct kept *bad, enum inst_state now)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (k[i].lost)
@@ -138,7 +138,7 @@ static void tell(const struct kept *k, size_t n, const struct kept *bad)
 	}
 	if (bad && !is_known(bad))
 		log_err("instance %s is degraded: %s", k->instance, bad->err.text);
-	if (!bad && k->state == INST_DEGRADED)
+	if (now == INST_RUNNING && k->state == INST_DEGRADED)
 		log_info("instance %s: degraded -> running, what it needs is as planned again", k->instance);
 }
 
@@ -169,6 +169,8 @@ static int commit(struct inst_manager *m, const struct kept *k, size_t n, const 
 		t.r = rows_instance_find(tx, &in, k->instance, arena, err);
 	if (t.r < 0 || !in || in->state != k->state)
 		return t.r; /* stopped or being deleted meanwhile: then it has nothing to be kept */
+	if (!bad && !m->adopt.asked)
+		next = in->state; /* whether it runs is not known */
 	t.tx = tx;
 	add_all(&t, k, n, bad);
 	if (t.r == 0 && in->state != next)
@@ -178,7 +180,7 @@ static int commit(struct inst_manager *m, const struct kept *k, size_t n, const 
 	if (t.r == 0)
 		t.r = store_commit(tx, err);
 	if (t.r == 0)
-		tell(k, n, bad);
+		tell(k, n, bad, in->state);
 	return t.r;
 }
 
@@ -196,7 +198,7 @@ static int settle(struct inst_manager *m, struct kept *k, size_t n, bool *change
 		*changed = *changed || k[i].lost;
 		news = news || k[i].lost || is_untold(&k[i]) || k[i].more.correctable || k[i].more.nonfatal || k[i].more.fatal;
 	}
-	if (news || (bad && !is_known(bad)) || (!bad && k->state == INST_DEGRADED))
+	if (news || (bad && !is_known(bad)) || (!bad && k->state == INST_DEGRADED && m->adopt.asked))
 		r = commit(m, k, n, bad, &arena, err);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		k[i].told = k[i].told || is_untold(&k[i]);

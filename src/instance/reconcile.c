@@ -419,9 +419,18 @@ static void ended(struct work *w, const struct reconcile_instance *in, const str
 	}
 }
 
+/* NULL: libvirt could be asked. */
+static const char *said_unknown(const struct reconcile_instance *in)
+{
+	for (size_t i = 0; i < in->nnotes; i++)
+		if (strcmp(in->note[i].rule, LIBVIRT_UNKNOWN) == 0)
+			return in->note[i].text;
+	return NULL;
+}
+
 static void started(struct work *w, const struct reconcile_instance *in)
 {
-	if (in->state == INST_STOPPED)
+	if (in->state == INST_STOPPED || (in->state == INST_DEGRADED && said_unknown(in))) /* what else it lacks is seen at once (instance/keep) */
 		enter(w, in, RECONCILE_STATE, INST_RUNNING, NULL);
 	else
 		keep(w, in, "its guest runs");
@@ -432,13 +441,26 @@ static void started(struct work *w, const struct reconcile_instance *in)
 		     "not be there; stop and start it");
 }
 
+/* Whether it runs is not known, so it is not "running". What velad stopped stays so. */
+static void unknown(struct work *w, const struct reconcile_instance *in)
+{
+	const char *said = said_unknown(in), *text = said;
+
+	if (!said || in->state != INST_DEGRADED) /* else the state is by this already, and it says what it was before */
+		text = say(w, "libvirt cannot be asked: it was %s when it was seen last", inst_state_text(in->state));
+	note(w, in, LIBVIRT_UNKNOWN, NULL, text);
+	if (in->state == INST_RUNNING)
+		enter(w, in, RECONCILE_STATE, INST_DEGRADED, text);
+	else
+		keep(w, in, "libvirt cannot be asked");
+}
+
 static void check_settled(struct work *w, const struct reconcile_instance *in)
 {
 	const struct act_guest *g = guest_of(w, in);
 
 	if (!w->in->asked) {
-		note(w, in, LIBVIRT_UNKNOWN, NULL, say(w, "libvirt cannot be asked: it was %s when it was seen last", inst_state_text(in->state)));
-		keep(w, in, "libvirt cannot be asked");
+		unknown(w, in);
 	} else if (runs(w, in)) {
 		started(w, in);
 	} else if (in->state == INST_STOPPED) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What may follow what. "degraded" is entered and left by keep.c; a start is "provisioning", too. */
+/* What may follow what. "degraded" is entered and left by keep.c and reconcile.c; a start is "provisioning", too. */
 #include "instance/state.h"
 
 #include <assert.h>
