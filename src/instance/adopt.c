@@ -228,6 +228,35 @@ static bool any_degraded(const struct reconcile_input *in)
 	return any;
 }
 
+static bool any_of_other_boot(const struct inst_manager *m, const struct reconcile_input *in)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < in->ninstances; i++)
+		any = any || (in->instance[i].state == INST_RUNNING && *in->instance[i].boot && strcmp(in->instance[i].boot, m->adopt.boot) != 0);
+	return any && *m->adopt.boot;
+}
+
+int adopt_begin(struct inst_manager *m, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct scene s = { .m = m };
+	struct reconcile_decision *d = NULL;
+	size_t n = 0;
+	int r = store_begin(&tx, m->store, err);
+
+	s.in.boot = m->adopt.boot;
+	if (r == 0)
+		r = adopt_rows_load(tx, &s.in, &s.arena, err);
+	if (r == 0 && any_of_other_boot(m, &s.in)) {
+		r = reconcile(&d, &n, &s.in, &s.arena, err);
+		if (r == 0)
+			r = adopt_rows_apply(m, tx, d, n, err);
+	}
+	arena_done(&s.arena);
+	return r;
+}
+
 static int look_once(struct inst_manager *m, bool machine, struct error *err)
 {
 	struct scene s = { .m = m, .news = atomic_load(&m->adopt.news), .domain_news = atomic_load(&m->domain_news) };
@@ -280,9 +309,30 @@ int inst_foreign(struct inst_manager *m, struct inst_foreign **ret, size_t *n, b
 	return r < 0 ? r : adopt_rows_foreign(tx, ret, n, arena, err);
 }
 
+void adopt_look_after(struct inst_manager *m, const char *name)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct rows_finding *f = NULL;
+	struct arena arena = { 0 };
+	struct error err = ERROR_INIT;
+	bool any = false;
+	size_t n = 0;
+	int r = store_begin(&tx, m->store, &err);
+
+	if (r == 0)
+		r = rows_findings(tx, &f, &n, name, &arena, &err);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		any = any || reconcile_finds(f[i].rule);
+	if (r < 0)
+		log_warning("%s", err.text); /* the next look at the machine tells */
+	if (any)
+		pool_wake(m, POOL_ADOPT);
+	arena_done(&arena);
+}
+
 bool inst_adopted(const struct inst_manager *m)
 {
-	return m->adopt.tried;
+	return m->adopt.settled;
 }
 
 /* ---- before operations -------------------------------------------------------------------------------------- */

@@ -22,12 +22,17 @@ struct adopt {
 	atomic_bool asked;     /* and it answered */
 	atomic_bool looked;    /* at the machine, once */
 	atomic_bool tried;     /* likewise, whatever came of it */
+	atomic_bool settled;   /* tried, and at what running guests need was looked, too */
 	atomic_bool silent;    /* that it does not answer was said */
 };
 
 void adopt_init(struct inst_manager *m);
+/* With the store, before anybody asks: of what ran in another boot of the host nobody knows whether it runs. */
+int adopt_begin(struct inst_manager *m, struct error *err);
 /* machine: look at it, too. What cannot be asked is no error, only what the store refuses. */
 int adopt_look(struct inst_manager *m, bool machine, struct error *err);
+/* After an operation: what was said of the instance may not be so any more. */
+void adopt_look_after(struct inst_manager *m, const char *name);
 /* Before the operation gives or takes devices: -EBUSY if another domain has one of them. must: -EREMOTEIO if libvirt cannot be asked. */
 int adopt_check(struct inst_manager *m, struct job *j, bool must, struct error *why);
 /* The same for a function that is nobody's. */

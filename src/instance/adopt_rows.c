@@ -121,14 +121,6 @@ static int read_sick(void *one, struct sqlite3_stmt *q, struct arena *arena, str
 	return bdf(one, q, 1, err);
 }
 
-static bool is_rule(const char *rule)
-{
-	for (size_t i = 0; reconcile_rules[i]; i++)
-		if (strcmp(reconcile_rules[i], rule) == 0)
-			return true;
-	return false;
-}
-
 /* To each instance what is its own. */
 static int hand_out(struct reconcile_instance *in, const struct rows *devices, const struct rows *notes, struct arena *arena, struct error *err)
 {
@@ -148,7 +140,7 @@ static int hand_out(struct reconcile_instance *in, const struct rows *devices, c
 	for (size_t i = 0; i < notes->n; i++) {
 		const struct owned_note *o = &((const struct owned_note *)notes->all)[i];
 
-		if (strcmp(o->instance, in->name) == 0 && is_rule(o->note.rule))
+		if (strcmp(o->instance, in->name) == 0 && reconcile_finds(o->note.rule))
 			note[in->nnotes++] = o->note;
 	}
 	return 0;

@@ -159,7 +159,7 @@ struct inst_foreign {
 
 /* Functions of domains that are no instance's, by BDF; in the arena. *known: libvirt has answered when it was asked last. */
 int inst_foreign(struct inst_manager *m, struct inst_foreign **ret, size_t *n, bool *known, struct arena *arena, struct error *err);
-/* Whether it was tried to hold what the store has against libvirt and the machine since this daemon runs. */
+/* Whether it was tried to hold what the store has against libvirt and the machine, and guests have what they need, since this daemon runs. */
 bool inst_adopted(const struct inst_manager *m);
 /* Devices that instances hold, and domains that are no instance's, for the planner; strings in the arena. */
 int inst_taken(struct inst_manager *m, struct plan_taken **ret, size_t *n, struct arena *arena,

@@ -311,6 +311,8 @@ void job_look_after(struct inst_manager *m, const struct job *j)
 
 	if (keep_look(m, KEEP_ALL, &err) < 0)
 		log_warning("%s", err.text); /* it is tried again on the timer */
+	if (j->in)
+		adopt_look_after(m, j->in->name);
 	if (!j->in || rows_is_holder(j->in->name) || (j->in->state != INST_RUNNING && j->in->state != INST_STOPPED))
 		return; /* a holder has no domain, and is not stopped for that */
 	if (domain_look(m, j->in->name, &err) == 0)

@@ -241,6 +241,8 @@ int keep_look(struct inst_manager *m, enum keep_what what, struct error *err)
 {
 	int r;
 
+	if (!m->adopt.tried)
+		return 0; /* a guest that the store has as running may have ended with the host, and needs nothing */
 	(void)pthread_mutex_lock(&m->keep.lock);
 	r = keep_list(m, err);
 	if (r == 0)

@@ -70,6 +70,8 @@ int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, stru
 	if (r == 0)
 		r = find_inherited(m, err);
 	if (r == 0)
+		r = adopt_begin(m, err);
+	if (r == 0)
 		store_listen(m->store, env->ended, env->self);
 	if (r == 0)
 		r = pool_start(m, env->workers ? env->workers : 1, err);

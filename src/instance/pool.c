@@ -198,14 +198,16 @@ static unsigned wait_for_work(struct inst_manager *m)
 /* What is kept and seen beside operations; *work: what of it is still to be done. */
 static int look_round(struct inst_manager *m, unsigned *work, struct error *err)
 {
-	int r = *work & POOL_KEEP ? keep_look(m, KEEP_ALL, err) : 0;
+	int r = *work & (POOL_LOOK | POOL_ADOPT) ? adopt_look(m, *work & POOL_ADOPT, err) : 0;
 
 	if (r == 0)
-		*work &= ~(unsigned)POOL_KEEP;
-	if (r == 0 && *work & (POOL_LOOK | POOL_ADOPT))
-		r = adopt_look(m, *work & POOL_ADOPT, err);
-	if (r == 0)
 		*work &= ~(unsigned)(POOL_LOOK | POOL_ADOPT);
+	if (r == 0 && *work & POOL_KEEP)
+		r = keep_look(m, KEEP_ALL, err);
+	if (r == 0 && *work & POOL_KEEP)
+		m->adopt.settled = true;
+	if (r == 0)
+		*work &= ~(unsigned)POOL_KEEP;
 	if (r == 0 && *work & POOL_UNDO)
 		r = undo_queue(m, err);
 	if (r == 0 && *work & POOL_UNDO)

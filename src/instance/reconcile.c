@@ -23,6 +23,14 @@
 
 const char *const reconcile_rules[] = { LIBVIRT_UNKNOWN, RENAMED, RUNS, UNPROVISIONED, SHARED, ELSEWHERE, MISSING, BOUND, GROUP, P2P_LOST, NULL };
 
+bool reconcile_finds(const char *rule)
+{
+	for (size_t i = 0; reconcile_rules[i]; i++)
+		if (strcmp(reconcile_rules[i], rule) == 0)
+			return true;
+	return false;
+}
+
 enum whereabouts { UNSAID, HERE, MOVED, GONE, TWICE };
 
 struct held { /* one device of one instance */
@@ -447,7 +455,7 @@ static void unknown(struct work *w, const struct reconcile_instance *in)
 	const char *said = said_unknown(in), *text = said;
 
 	if (!said || in->state != INST_DEGRADED) /* else the state is by this already, and it says what it was before */
-		text = say(w, "libvirt cannot be asked: it was %s when it was seen last", inst_state_text(in->state));
+		text = say(w, "libvirt has not answered: it was %s when it was seen last", inst_state_text(in->state));
 	note(w, in, LIBVIRT_UNKNOWN, NULL, text);
 	if (in->state == INST_RUNNING)
 		enter(w, in, RECONCILE_STATE, INST_DEGRADED, text);

@@ -94,6 +94,7 @@ struct reconcile_decision {
 };
 
 extern const char *const reconcile_rules[]; /* NULL ends them */
+bool reconcile_finds(const char *rule);     /* it is one of them */
 
 /* The decisions in the order in which they are to be done, in the arena; texts are the input's, or in the arena. Done, another call
  * has only RECONCILE_KEEP and RECONCILE_RESUME. -ENOMEM. */

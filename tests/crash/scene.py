@@ -64,8 +64,8 @@ class Unix(http.client.HTTPConnection):
 
 
 class Scene:
-    def __init__(self, build, helper=False, conf=(), host="tests/hosts/lab/sys.txt"):
-        self.build, self.helper, self.host = os.path.realpath(build), helper, host
+    def __init__(self, build, helper=False, conf=(), host="tests/hosts/lab/sys.txt", libvirt="test:///default", start=True):
+        self.build, self.helper, self.libvirt = os.path.realpath(build), helper, libvirt
         self.dir = tempfile.mkdtemp(prefix="velad-crash.")
         self.root = self.dir + "/root"
         self.sim = self.root + "/.hostsim/"
@@ -80,10 +80,9 @@ class Scene:
         self.control = Control(self.dir + "/control", self.dir + "/state")
         self.helper_control = Control(self.dir + "/helper.control", self.dir + "/state")
         self.write_conf(conf)
-        subprocess.run([self.build + "/tests/hostsim/hostsim", "--guests", "--uevents", self.dir + "/uevents", host, self.root], check=True)
-        os.chmod(self.dir + "/uevents", 0o666)
-        for n in "10": # this text host has no folder of IOMMU groups: it comes with the first VF
-            self.put("sys/bus/pci/devices/0000:25:00.0/sriov_numvfs", n)
+        self.mount(host)
+        if not start:
+            return
         try:
             self.start()
             self.before = self.state()
@@ -96,9 +95,24 @@ class Scene:
         self.control.disarm()
         self.stop(signal.SIGKILL)
         self.stop_helper()
+        self.unmount()
+        shutil.rmtree(self.dir)
+
+    def mount(self, host):
+        """A text host: its path, or a Host of host.py."""
+        if not isinstance(host, str):
+            host.write(self.dir + "/host.txt")
+            host = self.dir + "/host.txt"
+        subprocess.run([self.build + "/tests/hostsim/hostsim", "--guests", "--uevents", self.dir + "/uevents", host, self.root], check=True)
+        os.chmod(self.dir + "/uevents", 0o666)
+        pf = next(x for x in ("0000:25:00.0", "0000:2d:00.0") if os.path.exists(f"{self.root}/sys/bus/pci/devices/{x}"))
+        for n in "10": # this text host has no folder of IOMMU groups: it comes with the first VF
+            self.put(f"sys/bus/pci/devices/{pf}/sriov_numvfs", n)
+
+    def unmount(self):
         self.await_that(lambda: subprocess.run(["umount", self.root], stderr=subprocess.DEVNULL).returncode == 0,
                         "processes of a velad that is gone end, too")
-        shutil.rmtree(self.dir)
+        os.unlink(self.dir + "/uevents")
 
     def write_conf(self, more):
         to = {"state_dir": self.dir + "/state", "console_dir": self.dir, "socket": self.dir + "/sock", "helper": self.dir + "/helper.sock",
@@ -148,8 +162,14 @@ class Scene:
     def stop_helper(self):
         if self.unit:
             self.unit.terminate()
-            self.unit.wait()
-            self.unit = None
+            try:
+                self.unit.wait(30)
+            except subprocess.TimeoutExpired:
+                self.unit.kill()
+                self.unit.wait()
+                raise Wrong("velad-helper does not end")
+            finally:
+                self.unit = None
 
     def start(self, ready=True):
         if self.helper and not self.unit:
@@ -157,7 +177,7 @@ class Scene:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.dir + "/sock")
         command = self.under(self.control) + [self.build + "/velad", "--root", self.root, "--uevents", self.dir + "/uevents", "--conf",
-                                              self.dir + "/velad.conf", "--libvirt", "test:///default", "--seccomp", "off"]
+                                              self.dir + "/velad.conf", "--libvirt", self.libvirt, "--seccomp", "off"]
         if self.helper:
             command = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
                        "--no-new-privs"] + command
@@ -220,7 +240,7 @@ class Scene:
         end = time.monotonic() + seconds
         while not fn():
             if time.monotonic() > end:
-                raise Wrong(f"not within {seconds} s: {what}")
+                raise Wrong(f"not within {seconds} s: {what() if callable(what) else what}")
             time.sleep(0.003)
 
     def operations(self):
@@ -281,16 +301,21 @@ class Scene:
             self.do("stop")
 
     # ---- what must hold
-    def check_store(self):
-        """What a dead velad left can be read, and is whole."""
+    @contextlib.contextmanager
+    def store_copy(self):
         with tempfile.TemporaryDirectory() as d:
             for name in os.listdir(self.dir + "/state"):
                 if name.startswith("velad.db") and not name.endswith("-shm"):
                     shutil.copy(f"{self.dir}/state/{name}", d)
             with contextlib.closing(sqlite3.connect(d + "/velad.db")) as db:
-                found = db.execute("PRAGMA integrity_check").fetchone()[0]
-                if found != "ok":
-                    raise Wrong(f"the store: {found}")
+                yield db
+
+    def check_store(self):
+        """What a dead velad left can be read, and is whole."""
+        with self.store_copy() as db:
+            found = db.execute("PRAGMA integrity_check").fetchone()[0]
+            if found != "ok":
+                raise Wrong(f"the store: {found}")
 
     def check(self, accepted=None):
         """Nothing is under way: each function is in exactly one place, and what was promised is there."""

@@ -517,7 +517,7 @@ static void libvirt_absent(void **state)
 		struct world *w = world_new();
 
 		in = usual(w, INST_DEGRADED, (enum act_domain)d);
-		noted(w, in, "libvirt.unknown", "a", "libvirt cannot be asked: it was running when it was seen last");
+		noted(w, in, "libvirt.unknown", "a", "libvirt has not answered: it was running when it was seen last");
 		expect(w, d == ACT_DOMAIN_RUNNING ? "state a running\nforget a libvirt.unknown a\n" : "state a stopped\nforget a libvirt.unknown a\n");
 	}
 }
