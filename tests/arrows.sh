@@ -23,13 +23,13 @@ declare -A may=(
 )
 # header -> the only files that may include it
 declare -A only=(
-	['libvirt/']='^src/act/(libvirt|domains|console|storage)\.c$'
+	['libvirt/']='^src/act/(libvirt|domains|console|offer|storage)\.c$'
 	['libkmod.h']='^src/act/kmod\.c$'
 	['sqlite3.h']='^src/instance/(store|store_[a-z]+)\.[ch]$'
 	
 	['http_parser.h']='^src/(client/wire|api/conn)\.h$'
 	['ini.h']='^src/base/conf\.c$'
-	['libxml/']='^src/act/(libvirt|domains|loses|storage)\.[ch]$'
+	['libxml/']='^src/act/(libvirt|domains|loses|offer|storage)\.[ch]$'
 	['nettle/']='^src/(act/image|velad/operations)\.c$'
 	['archive']='^src/act/seed\.c$'
 	['libsmartcols/']='^src/velactl/[a-z_]+\.[ch]$'

@@ -192,9 +192,14 @@ struct act act_machine_act(struct act_machine *m);
 /* A descriptor of a file of the log of a guest's console (act/log.h). May be called where nothing may block. */
 int act_machine_log(struct act_machine *m, const char *name, unsigned file, struct error *err);
 
-/* What the hypervisor can start: "kvm", "qemu" or "test"; and QEMU's version, major * 1000000 + minor * 1000 + release, 0
- * unknown or not QEMU. Does not wait: -EAGAIN before libvirt has answered those who watch; -EREMOTEIO: it cannot be reached. */
-int act_domain_type(struct act_machine *m, char ret[16], unsigned *qemu, struct error *err);
+struct act_offer {
+	char     type[16]; /* what the hypervisor can start: "kvm", "qemu" or "test" */
+	unsigned qemu;     /* its version, major * 1000000 + minor * 1000 + release; 0 unknown, or not QEMU */
+	unsigned lacks;    /* PLAN_LACKS_* */
+};
+
+/* Does not wait: -EAGAIN before libvirt has answered those who watch; -EREMOTEIO: it cannot be reached. */
+int act_domain_offer(struct act_machine *m, struct act_offer *ret, struct error *err);
 
 /* Calls fn on a thread of its own whenever a domain starts, starts again, ends or changes; and with name NULL when libvirt is reached,
  * and anything may have happened meanwhile, or cannot be reached any more. fn may only queue work. One watch at a time. */

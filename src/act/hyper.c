@@ -48,8 +48,7 @@ struct act_hyper {
 	bool            watching, stop;
 	void (*fn)(void *self, const char *name, enum act_domain state);
 	void           *fn_self;
-	char            type[16]; /* "" not known yet */
-	unsigned        qemu;
+	struct act_offer offer; /* its type "": not known yet */
 	struct error    problem; /* why libvirt cannot be reached */
 };
 
@@ -371,8 +370,8 @@ static void note(struct act_hyper *h, const struct hyper_answer *a)
 	(void)pthread_mutex_lock(&h->lock);
 	h->problem = ERROR_INIT;
 	if (a->type) {
-		(void)snprintf(h->type, sizeof(h->type), "%s", a->type);
-		h->qemu = a->qemu;
+		h->offer = (struct act_offer){ .qemu = a->qemu, .lacks = a->lacks };
+		(void)snprintf(h->offer.type, sizeof(h->offer.type), "%s", a->type);
 	} else {
 		(void)error_set(&h->problem, -EREMOTEIO, "%s", a->problem ? a->problem : "libvirt cannot be reached");
 	}
@@ -418,14 +417,13 @@ static void *watch(void *self)
 	return NULL;
 }
 
-int act_hyper_type(struct act_hyper *h, char ret[16], unsigned *qemu, struct error *err)
+int act_hyper_offer(struct act_hyper *h, struct act_offer *ret, struct error *err)
 {
 	int r = 0;
 
 	(void)pthread_mutex_lock(&h->lock);
-	if (h->type[0]) {
-		(void)snprintf(ret, 16, "%s", h->type);
-		*qemu = h->qemu;
+	if (h->offer.type[0]) {
+		*ret = h->offer;
 	} else if (h->gone.code < 0) {
 		r = gone(h, err);
 	} else {

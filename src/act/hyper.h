@@ -19,7 +19,7 @@ AUTO_DEFINE(struct act_hyper *, act_hyper_free);
 int act_hyper_call(struct act_hyper *h, struct hyper_answer *ret, const struct hyper_call *c, struct arena *arena, struct error *err);
 
 /* As in act.h. */
-int  act_hyper_type(struct act_hyper *h, char ret[16], unsigned *qemu, struct error *err);
+int  act_hyper_offer(struct act_hyper *h, struct act_offer *ret, struct error *err);
 int  act_hyper_watch(struct act_hyper *h, void (*fn)(void *self, const char *name, enum act_domain state), void *self,
 		     struct error *err);
 void act_hyper_unwatch(struct act_hyper *h);

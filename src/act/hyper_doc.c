@@ -117,6 +117,7 @@ json_object *hyper_answer_json(const struct hyper_answer *a)
 	json_add_int(&o, "mtime", a->file.mtime);
 	json_add_bool(&o, "changed", a->changed);
 	json_add_uint(&o, "qemu", a->qemu);
+	json_add_uint(&o, "lacks", a->lacks);
 	add_events(&o, a);
 	add_guests(&o, a);
 	return json_finish(&o);
@@ -247,6 +248,7 @@ int hyper_answer_read(struct hyper_answer *ret, json_object *doc, struct arena *
 	ret->file = (struct act_file){ get_bool(doc, "there"), get_int(doc, "size"), get_int(doc, "mtime") };
 	ret->changed = get_bool(doc, "changed");
 	ret->qemu = (unsigned)get_int(doc, "qemu");
+	ret->lacks = (unsigned)get_int(doc, "lacks");
 	r = read_events(ret, json_object_object_get(doc, "events"), arena, err);
 	return r < 0 ? r : read_guests(ret, json_object_object_get(doc, "guests"), arena, err);
 }

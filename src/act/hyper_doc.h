@@ -58,7 +58,7 @@ struct hyper_answer {
 	struct act_file  file;
 	bool             changed; /* libvirt is reached, or is not any more: events may have been missed, and then: */
 	const char      *type, *problem; /* what it can start; or why it cannot be reached */
-	unsigned         qemu;
+	unsigned         qemu, lacks;
 	struct hyper_event *event;
 	size_t           nevents;
 	struct act_guest *guest;

@@ -8,13 +8,11 @@
 #include <libvirt/libvirt.h>
 #include <libvirt/virterror.h>
 #include <libxml/parser.h>
-#include <libxml/xpath.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
 #include "base/error.h"
@@ -438,64 +436,6 @@ int act_virt_stop(struct act_virt *v, const char *name, struct error *err)
 	if (r == 0 && left != ACT_DOMAIN_ABSENT)
 		return error_set(err, -EREMOTEIO, "libvirt took the order to remove domain %s, and still has it", name);
 	return r;
-}
-
-/* ---- what the hypervisor can do ----------------------------------------------------------------------- */
-
-/* Does the capabilities document offer this type for x86_64? */
-static bool offers(xmlXPathContextPtr ctx, const char *type)
-{
-	char path[128];
-	xmlXPathObjectPtr found;
-	bool yes;
-
-	(void)snprintf(path, sizeof(path), "/capabilities/guest/arch[@name='x86_64']/domain[@type='%s']", type);
-	found = xmlXPathEvalExpression((const xmlChar *)path, ctx);
-	yes = found && !xmlXPathNodeSetIsEmpty(found->nodesetval);
-	xmlXPathFreeObject(found);
-	return yes;
-}
-
-static const char *best_type(const char *capabilities)
-{
-	static const char *const types[] = { "kvm", "qemu" };
-	xmlDocPtr doc = xmlReadMemory(capabilities, (int)strlen(capabilities), "capabilities", NULL,
-				      XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
-	xmlXPathContextPtr ctx = doc ? xmlXPathNewContext(doc) : NULL;
-	const char *best = NULL;
-
-	for (size_t i = 0; i < ARRAY_SIZE(types) && ctx && !best; i++)
-		if (offers(ctx, types[i]))
-			best = types[i];
-	xmlXPathFreeContext(ctx);
-	xmlFreeDoc(doc);
-	return best;
-}
-
-int act_virt_type(struct act_virt *v, char ret[16], unsigned *qemu, struct error *err)
-{
-	unsigned long version = 0;
-	auto_(virConnectClose) virConnectPtr conn = NULL;
-	autofree char *capabilities = NULL;
-	const char *driver, *type;
-	int r = act_virt_connection(v, &conn, err);
-
-	if (r < 0)
-		return r;
-	driver = virConnectGetType(conn);
-	capabilities = driver ? virConnectGetCapabilities(conn) : NULL;
-	if (!capabilities)
-		return virt_error(err, "read the capabilities of", v->uri);
-	type = strcasecmp(driver, "test") == 0 ? "test" : best_type(capabilities);
-	if (!type)
-		return error_set(err, -EREMOTEIO,
-				 "libvirt at %s starts no x86_64 guest of type kvm or qemu; install qemu-system-x86 there",
-				 v->uri);
-	if (strcasecmp(driver, "qemu") == 0 && virConnectGetVersion(conn, &version) < 0)
-		version = 0;
-	(void)snprintf(ret, 16, "%s", type);
-	*qemu = (unsigned)version;
-	return 0;
 }
 
 /* ---- watching ------------------------------------------------------------------------------------------ */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 /* act/libvirt — domains, for velad-libvirt, which alone is linked with libvirt. No libvirt type leaves libvirt.c, domains.c,
- * console.c and storage.c, the only files that include its headers.
+ * console.c, offer.c and storage.c, the only files that include its headers.
  *
  * A domain is velad's if it carries the metadata element PLAN_DOMAIN_MARK; any other domain of the same
  * name is never touched. Thread-safe: callers share one connection, opened on first use and again when
@@ -36,7 +36,9 @@ int act_virt_start(struct act_virt *v, const char *name, const char *xml, struct
 int act_virt_order(struct act_virt *v, const char *name, enum act_order order, struct error *err); /* as in act_ops */
 int act_virt_console(struct act_virt *v, const char *name, bool force, int fd, const char *hello, struct error *err); /* likewise; while watched */
 int act_virt_stop(struct act_virt *v, const char *name, struct error *err);
-int act_virt_type(struct act_virt *v, char ret[16], unsigned *qemu, struct error *err); /* as act_domain_type() */
+/* src/act/offer.c */
+int act_virt_offer(struct act_virt *v, struct act_offer *ret, struct error *err); /* as act_domain_offer() */
+unsigned act_domain_lacks(const char *capabilities); /* by libvirt's document of them; what it does not have is not known to be lacking */
 /* One watch at a time in a process. Events come while libvirt can be reached; a thread looks for it again
  * every few seconds, so that libvirt need not be there yet. fn is called as in act.h, with the lock of the connection held. */
 int act_virt_watch(struct act_virt *v, void (*fn)(void *self, const char *name, enum act_domain state),

@@ -382,9 +382,9 @@ struct act act_machine_act(struct act_machine *m)
 	return (struct act){ .ops = &machine_ops, .self = m };
 }
 
-int act_domain_type(struct act_machine *m, char ret[16], unsigned *qemu, struct error *err)
+int act_domain_offer(struct act_machine *m, struct act_offer *ret, struct error *err)
 {
-	return act_hyper_type(m->hyper, ret, qemu, err);
+	return act_hyper_offer(m->hyper, ret, err);
 }
 
 int act_domain_watch(struct act_machine *m, void (*fn)(void *self, const char *name, enum act_domain state),

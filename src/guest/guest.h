@@ -26,6 +26,7 @@ struct guest_dirs { /* where files are on the host, and which QEMU */
 	const char *console, *images;
 	const char *image_format; /* as above */
 	unsigned    qemu;
+	unsigned    lacks; /* PLAN_LACKS_* */
 };
 
 /* The XML as text; the caller frees. -E2BIG: more buses, slots or addresses than a guest has; -EINVAL: a value has
@@ -54,6 +55,7 @@ int guest_vendor_data(char **ret, const struct plan_request *r, const char *uuid
 /* Of a plan that fits: sets its domain_xml, and nccl_xml if there are GPUs, as both programs do: the domain has the instance's
  * name, its console is logged to NAME.log. With a seed, what of it is velad's: meta-data and vendor-data. type NULL: what the host
  * looks able to start. uuid NULL: of a dry run, all zeros, so that a plan is the same each time. Where a guest cannot have so much
- * (guest_domain_xml(), -E2BIG) the plan does not fit any more, by the rule guest.limits, and 0 is returned. */
+ * (guest_domain_xml(), -E2BIG), or the host lacks something for it, the plan does not fit any more, by the rules guest.limits and
+ * guest.lacks, and 0 is returned. */
 int guest_plan_xml(struct plan *plan, const struct plan_request *request, const struct topo *topo,
 		   const char *type, const char *uuid, const struct guest_dirs *dirs, struct error *err);

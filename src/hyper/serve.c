@@ -24,17 +24,20 @@
 static int do_events(struct serve *s, struct hyper_answer *a, const struct hyper_call *c, struct arena *arena, struct error *err)
 {
 	struct error why = ERROR_INIT;
-	char type[16];
+	struct act_offer offer;
 
 	(void)c;
 	if (news_take(&s->news, &a->changed, &a->event, &a->nevents, arena) < 0)
 		return error_set(err, -ENOMEM, "no memory for events");
 	if (!a->changed)
 		return 0;
-	if (act_virt_type(s->virt, type, &a->qemu, &why) == 0)
-		a->type = arena_strdup(arena, type);
-	else
+	if (act_virt_offer(s->virt, &offer, &why) == 0) {
+		a->type = arena_strdup(arena, offer.type);
+		a->qemu = offer.qemu;
+		a->lacks = offer.lacks;
+	} else {
 		a->problem = arena_strdup(arena, why.text);
+	}
 	return a->type || a->problem ? 0 : error_set(err, -ENOMEM, "no memory for events");
 }
 

@@ -39,6 +39,9 @@ struct plan_model {
 #define PLAN_MODEL_KINDS_MAX 4 /* different ones in one request */
 #define PLAN_CELLS_MAX       8
 
+/* What a host may be without, of what a request asks for. */
+enum { PLAN_LACKS_UEFI = 1, PLAN_LACKS_SECURE_BOOT = 2, PLAN_LACKS_TPM = 4 };
+
 struct plan_request {
 	struct arena arena;       /* owns every string */
 	char        *name;        /* [a-z0-9][a-z0-9-]*, at most PLAN_NAME_MAX; "" in a dry run */

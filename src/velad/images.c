@@ -22,7 +22,7 @@ int images_dirs(struct manager *m, struct guest_dirs *ret, const struct plan_req
 	if (r->seed.disk_size && r->seed.disk_size < facts.virtual_size)
 		return error_set(err, -EINVAL, "request.disk_size is %llu MiB, and image %s is a disk of %llu MiB",
 				 (unsigned long long)r->seed.disk_size >> 20, r->seed.image, (unsigned long long)(facts.virtual_size + 0xfffff) >> 20);
-	*ret = (struct guest_dirs){ .console = m->conf.console_dir, .images = m->conf.images_dir, .qemu = m->qemu,
+	*ret = (struct guest_dirs){ .console = m->conf.console_dir, .images = m->conf.images_dir, .qemu = m->offer.qemu, .lacks = m->offer.lacks,
 				    .image_format = r->seed.image ? act_format_text(facts.format) : NULL };
 	return 0;
 }

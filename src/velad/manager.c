@@ -78,7 +78,7 @@ static void domain_changed(void *self, const char *name, enum act_domain state)
 
 int manager_libvirt(struct manager *m, struct error *err)
 {
-	return m->domain_type[0] ? 0 : act_domain_type(m->machine, m->domain_type, &m->qemu, err);
+	return act_domain_offer(m->machine, &m->offer, err);
 }
 
 /* ---- construction ----------------------------------------------------------------------------------- */

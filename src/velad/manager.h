@@ -60,13 +60,12 @@ struct manager {
 	struct api_server   *server;    /* owned */
 	bool                 has_helper; /* velad-helper changes the machine */
 	uint32_t             vf_may_refuse;   /* bits of plan/vf.h */
-	unsigned             qemu;            /* its version, as libvirt counts; 0 not QEMU, or not asked yet */
-	char                 domain_type[16]; /* what libvirt can start; "" not asked yet */
+	struct act_offer     offer;           /* libvirt's; its type "": not asked yet */
 };
 
 int manager_new(struct manager **ret, const struct manager_options *opt, struct error *err);
 struct manager *manager_free(struct manager *m); /* NULL is fine; returns NULL */
 AUTO_DEFINE(struct manager *, manager_free);
 
-/* m->domain_type and m->qemu; does not wait. -EAGAIN: libvirt has not answered yet, and when it does who waits is woken; -EREMOTEIO. */
+/* m->offer; does not wait. -EAGAIN: libvirt has not answered yet, and when it does who waits is woken; -EREMOTEIO. */
 int manager_libvirt(struct manager *m, struct error *err);

@@ -213,7 +213,7 @@ static int get_checks(void *self, const struct api_request *req, struct api_resp
 	(void)req;
 	in.topo = current_topo(m->now);
 	(void)manager_libvirt(m, &ignored); /* then QEMU's version is unknown */
-	in.qemu = m->qemu;
+	in.qemu = m->offer.qemu;
 	if (r == 0)
 		r = find_strangers(m, &in, &arena, err);
 	if (r == 0)
@@ -315,14 +315,14 @@ static int create(struct manager *m, const struct plans_body *body, const struct
 	struct guest_dirs dirs;
 	sd_id128_t id;
 	uint64_t op;
-	int r = images_dirs(m, &dirs, request, err);
+	int r = plan_instance(m, &plan, request, body->lease, body->bundle, res, err);
 
-	if (r == 0)
-		r = plan_instance(m, &plan, request, body->lease, body->bundle, res, err);
 	if (r == 0)
 		r = methods_match(m, req, err); /* planning has read the machine once more */
 	if (r == 0)
 		r = ask_libvirt(m, req, res, err);
+	if (r == 0)
+		r = images_dirs(m, &dirs, request, err);
 	if (r != 0)
 		return r;
 	r = sd_id128_randomize(&id);
@@ -330,7 +330,7 @@ static int create(struct manager *m, const struct plans_body *body, const struct
 		return error_set(err, r, "cannot make a uuid: %s", strerror(-r));
 	if (plan_identify(plan, sd_id128_to_uuid_string(id, uuid)) < 0)
 		return error_set(err, -ENOMEM, "no memory for the addresses of VFs");
-	r = guest_plan_xml(plan, request, current_topo(m->now), m->domain_type, sd_id128_to_uuid_string(id, uuid),
+	r = guest_plan_xml(plan, request, current_topo(m->now), m->offer.type, sd_id128_to_uuid_string(id, uuid),
 			   &dirs, err);
 	if (r == 0 && !plan->fits)
 		r = refuse(plan, res, err);

@@ -341,7 +341,8 @@ void plans_used(struct manager *m, struct lease *lease, size_t bundle)
 /* A dry run does not wait for libvirt. */
 static int add_xml(struct manager *m, struct plan *plan, const struct plan_request *request, struct error *err)
 {
-	const char *type = *m->domain_type ? m->domain_type : NULL;
+	struct error ignored = ERROR_INIT;
+	const char *type = manager_libvirt(m, &ignored) == 0 ? m->offer.type : NULL;
 	struct guest_dirs dirs;
 	int r = plan->fits ? images_dirs(m, &dirs, request, err) : 0;
 

@@ -95,14 +95,13 @@ static void absent(void **state)
 {
 	struct act_hyper *h = start("/nonexistent/velad-libvirt", 5000);
 	struct error err;
-	unsigned qemu;
-	char type[16];
+	struct act_offer offer;
 
 	(void)state;
 	assert_int_equal(call(h, HYPER_DOMAIN, &err), -EREMOTEIO);
 	assert_non_null(strstr(err.text, "cannot start /nonexistent/velad-libvirt, which talks to libvirt: No such file"));
 	err = ERROR_INIT;
-	assert_int_equal(act_hyper_type(h, type, &qemu, &err), -EREMOTEIO);
+	assert_int_equal(act_hyper_offer(h, &offer, &err), -EREMOTEIO);
 	act_hyper_free(h);
 }
 
@@ -228,7 +227,7 @@ static void answers(void **state)
 	struct act_guest guest = { .name = "g\n\"", .uuid = "5c1f8a2e-6b1d-4f0e-9d65-0e6f6a9f7c11", .state = ACT_DOMAIN_RUNNING, .ours = true,
 				   .known = true, .device = device, .n = 2 };
 	struct hyper_event event = { "e", ACT_DOMAIN_CHANGED };
-	const struct hyper_answer a = { .domain = ACT_DOMAIN_CRASHED, .file = { true, 1LL << 40, -1 }, .changed = true, .type = "kvm", .qemu = 7002000,
+	const struct hyper_answer a = { .domain = ACT_DOMAIN_CRASHED, .file = { true, 1LL << 40, -1 }, .changed = true, .type = "kvm", .qemu = 7002000, .lacks = 6,
 					.event = &event, .nevents = 1, .guest = &guest, .nguests = 1 };
 	auto_(json_object_put) json_object *doc = hyper_answer_json(&a);
 	struct error err = ERROR_INIT;
@@ -238,7 +237,7 @@ static void answers(void **state)
 	(void)state;
 	assert_int_equal(hyper_answer_read(&b, doc, &arena, &err), 0);
 	assert_int_equal(b.domain, a.domain);
-	assert_true(b.file.there && b.file.size == a.file.size && b.file.mtime == -1 && b.changed && b.qemu == a.qemu);
+	assert_true(b.file.there && b.file.size == a.file.size && b.file.mtime == -1 && b.changed && b.qemu == a.qemu && b.lacks == a.lacks);
 	assert_string_equal(b.type, "kvm");
 	assert_null(b.problem);
 	assert_true(b.nevents == 1 && b.event[0].state == ACT_DOMAIN_CHANGED && b.nguests == 1);

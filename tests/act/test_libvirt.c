@@ -134,8 +134,7 @@ static void test_unreachable(void **state)
 	static const char uri[] = "qemu+unix:///system?socket=/nonexistent/libvirt-sock";
 	struct error err = ERROR_INIT;
 	enum act_domain now;
-	unsigned qemu = 1;
-	char type[16];
+	struct act_offer offer;
 	struct act_virt *t;
 
 	(void)state;
@@ -143,7 +142,7 @@ static void test_unreachable(void **state)
 	assert_fails(act_virt_domain(t, &now, "a", &err), -EREMOTEIO, &err, uri);
 	assert_non_null(strstr(err.text, "systemctl start libvirtd"));
 	err = ERROR_INIT;
-	assert_fails(act_virt_type(t, type, &qemu, &err), -EREMOTEIO, &err, uri);
+	assert_fails(act_virt_offer(t, &offer, &err), -EREMOTEIO, &err, uri);
 	err = ERROR_INIT;
 	assert_fails(act_virt_start(t, "a", XML("a", MARK, ""), &err), -EREMOTEIO, &err, uri);
 	err = ERROR_INIT;
@@ -154,16 +153,43 @@ static void test_unreachable(void **state)
 static void test_type(void **state)
 {
 	struct error err = ERROR_INIT;
-	unsigned qemu = 1;
-	char type[16];
+	struct act_offer offer = { .qemu = 1, .lacks = 7 };
 	struct act_virt *t;
 
 	(void)state;
 	t = new_virt(URI);
-	assert_int_equal(act_virt_type(t, type, &qemu, &err), 0);
-	assert_string_equal(type, "test");
-	assert_int_equal(qemu, 0); /* it is none */
+	assert_int_equal(act_virt_offer(t, &offer, &err), 0);
+	assert_string_equal(offer.type, "test");
+	assert_int_equal(offer.qemu, 0); /* it is none */
+	assert_int_equal(offer.lacks, 0);
 	act_virt_free(t);
+}
+
+/* As libvirt 9 and 11 have it with QEMU, and with or without OVMF and swtpm beside it. */
+static void test_lacks(void **state)
+{
+#define DOMAIN(firmware, secure, tpm)                                                                                                  \
+	"<domainCapabilities><os supported='yes'><enum name='firmware'>" firmware "</enum><loader supported='yes'><enum name='type'>"  \
+	"<value>pflash</value></enum><enum name='secure'>" secure "<value>no</value></enum></loader></os><devices>" tpm               \
+	"</devices></domainCapabilities>"
+#define TPM(backend, version) "<tpm supported='yes'><enum name='backendModel'>" backend "</enum>" version "</tpm>"
+#define EMULATOR "<value>passthrough</value><value>emulator</value>"
+	static const struct {
+		const char *xml;
+		unsigned    lacks;
+	} cases[] = {
+		{ DOMAIN("<value>efi</value>", "<value>yes</value>", TPM(EMULATOR, "<enum name='backendVersion'><value>1.2</value><value>2.0</value></enum>")), 0 },
+		{ DOMAIN("<value>efi</value>", "<value>yes</value>", TPM(EMULATOR, "")), 0 }, /* one that does not say versions */
+		{ DOMAIN("<value>efi</value>", "<value>yes</value>", TPM(EMULATOR, "<enum name='backendVersion'><value>1.2</value></enum>")), PLAN_LACKS_TPM },
+		{ DOMAIN("<value>efi</value>", "", TPM("<value>passthrough</value>", "")), PLAN_LACKS_SECURE_BOOT | PLAN_LACKS_TPM },
+		{ DOMAIN("", "", "<tpm supported='no'/>"), PLAN_LACKS_UEFI | PLAN_LACKS_SECURE_BOOT | PLAN_LACKS_TPM },
+		{ "<domainCapabilities><os supported='yes'/></domainCapabilities>", 0 }, /* nothing known */
+		{ "no XML", 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(act_domain_lacks(cases[i].xml), cases[i].lacks);
 }
 
 /* ---- threads ---------------------------------------------------------------------------------------- */
@@ -375,6 +401,7 @@ int main(void)
 		cmocka_unit_test(test_bad_xml),
 		cmocka_unit_test(test_unreachable),
 		cmocka_unit_test(test_type),
+		cmocka_unit_test(test_lacks),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_watch),
 		cmocka_unit_test(test_watch_without_libvirt),

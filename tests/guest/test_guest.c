@@ -342,6 +342,45 @@ static void test_too_many_vcpus(void **state)
 	fx_done(&f);
 }
 
+/* Of firmware and TPM what the host has not is a reason before anything is done, and only to who asks for it. */
+static void test_lacks(void **state)
+{
+	static const struct {
+		bool        uefi, secure, tpm;
+		unsigned    lacks;
+		const char *observed; /* NULL: it fits */
+	} cases[] = {
+		{ false, false, false, 7, NULL },
+		{ true, true, true, 0, NULL },
+		{ true, false, false, PLAN_LACKS_SECURE_BOOT | PLAN_LACKS_TPM, NULL },
+		{ true, false, false, PLAN_LACKS_UEFI, "libvirt has no UEFI firmware" },
+		{ true, true, false, PLAN_LACKS_SECURE_BOOT, "libvirt has no UEFI firmware with secure boot" },
+		{ false, false, true, PLAN_LACKS_TPM, "libvirt has no emulated TPM 2.0" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct guest_dirs dirs = { .console = "/c", .images = "/i", .lacks = cases[i].lacks };
+		struct error err = ERROR_INIT;
+		struct fx f;
+
+		fx_init(&f, fx_host, ARRAY_SIZE(fx_host));
+		fx_cell(&f, 0, GIB, 1);
+		f.request.uefi = cases[i].uefi;
+		f.request.secure_boot = cases[i].secure;
+		f.request.tpm = cases[i].tpm;
+		assert_int_equal(guest_plan_xml(f.plan, &f.request, f.topo, "kvm", NULL, &dirs, &err), 0);
+		assert_int_equal(f.plan->fits, !cases[i].observed);
+		assert_true(!f.plan->domain_xml == !f.plan->fits);
+		if (cases[i].observed) {
+			assert_string_equal(f.plan->reason[0].rule, "guest.lacks");
+			assert_string_equal(f.plan->reason[0].observed, cases[i].observed);
+			assert_non_null(strstr(f.plan->reason[0].needed, "restart libvirt"));
+		}
+		fx_done(&f);
+	}
+}
+
 static void test_block_disk(void **state)
 {
 	autofree char *xml = NULL;
@@ -445,6 +484,7 @@ int main(void)
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_control_characters),
 		cmocka_unit_test(test_too_many_vcpus),
+		cmocka_unit_test(test_lacks),
 		cmocka_unit_test(test_block_disk),
 		cmocka_unit_test(test_schema),
 		cmocka_unit_test(test_driver_takes_it),

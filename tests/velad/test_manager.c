@@ -244,7 +244,7 @@ static void libvirt_may_be_absent(void **state)
 	o = options();
 	m = new_manager(&o);
 	assert_int_equal(await_libvirt(m, &err), 0);
-	assert_string_equal(m->domain_type, "test");
+	assert_string_equal(m->offer.type, "test");
 	manager_free(m);
 }
 
