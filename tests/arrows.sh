@@ -29,7 +29,7 @@ declare -A only=(
 	
 	['http_parser.h']='^src/(client/wire|api/conn)\.h$'
 	['ini.h']='^src/base/conf\.c$'
-	['libxml/']='^src/act/(libvirt|domains|loses|offer|storage)\.[ch]$'
+	['libxml/']='^src/(guest/(xml|domain)|act/(libvirt|domains|loses|offer|storage))\.[ch]$'
 	['nettle/']='^src/(act/image|velad/operations)\.c$'
 	['archive']='^src/act/seed\.c$'
 	['libsmartcols/']='^src/velactl/[a-z_]+\.[ch]$'

@@ -3,7 +3,6 @@
  * cidata on any block device (tools/ds-identify) and so needs no CD-ROM, for which cloud kernels lack a driver; and data disks. */
 #include "guest/disk.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "guest/guest.h"

@@ -494,6 +494,8 @@ int guest_domain_xml(char **ret, const struct plan *plan, const struct plan_requ
 			      "the way of its devices; ask for %d", vcpus(&d), VCPUS_MAX, VCPUS_MAX);
 	if (r == 0)
 		r = guest_window_check(&d.layout, d.inv, memory_kib(&d) * 1024, request->uefi, env, err);
+	if (r == 0)
+		r = xml_init(&d.xml, err);
 	if (r == 0) {
 		write_domain(&d);
 		r = xml_finish(&d.xml, ret, err);

@@ -121,6 +121,8 @@ int guest_nccl_xml(char **ret, const struct plan *plan, const struct topo *topo,
 	struct file f = { .topo = topo };
 	int r = guest_layout_build(&f.layout, plan, topo, err);
 
+	if (r == 0)
+		r = xml_init(&f.xml, err);
 	if (r == 0) {
 		write_system(&f);
 		r = f.nodes < NODES_MAX ? xml_finish(&f.xml, ret, err)

@@ -4,7 +4,6 @@
 #include "guest/qemu.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "guest/guest.h"

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* guest/xml — writes XML with sticky failures: write freely, ask once at the end. Values are escaped; what XML 1.0 cannot carry
- * (control characters, bytes that are not UTF-8) is refused and the place remembered. No XML is ever made by printf. */
+/* guest/xml — libxml2's writer with sticky failures: write freely, ask once at the end.
+ *
+ * libxml2 escapes; what XML 1.0 cannot carry (control characters, bytes that are not UTF-8) is refused
+ * and the place remembered, because libxml2 itself would pass it on. */
 
+#include <libxml/xmlwriter.h>
 #include <stdbool.h>
-
-#include "base/sbuf.h"
 
 struct error;
 
-struct xml { /* all zero: nothing yet */
-	struct sbuf out;
-	const char *open[32]; /* names of the open elements, borrowed */
-	size_t      depth;
-	bool        in_tag, in_text; /* the innermost one: attributes may follow; it has text */
-	bool        failed;
-	char        bad[64]; /* "" or the element or attribute whose value was refused */
+struct xml {
+	xmlBufferPtr     buf; /* owned */
+	xmlTextWriterPtr out; /* owned */
+	bool             failed;
+	char             bad[64]; /* "" or the element or attribute whose value was refused */
 };
 
+int   xml_init(struct xml *x, struct error *err);
 void  xml_done(struct xml *x);
 int   xml_finish(struct xml *x, char **ret, struct error *err); /* the text; the caller frees */
 

@@ -116,11 +116,13 @@ static void draw(struct xml *x, const struct ctl_picture *p)
 
 int ctl_svg_write(char **ret, const struct ctl_picture *p, struct error *err)
 {
-	struct xml x = { 0 };
-	int r;
+	struct xml x;
+	int r = xml_init(&x, err);
 
-	draw(&x, p);
-	r = xml_finish(&x, ret, err);
+	if (r == 0) {
+		draw(&x, p);
+		r = xml_finish(&x, ret, err);
+	}
 	xml_done(&x);
 	/* the writer's own words are about domain XML, and texts of a picture are never refused */
 	return r < 0 ? error_set(err, r, "no memory for a picture") : 0;

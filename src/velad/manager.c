@@ -226,6 +226,8 @@ int manager_new(struct manager **ret, const struct manager_options *opt, struct 
 	if (r == 0)
 		r = listen_early(m, opt, err);
 	if (r == 0)
+		r = guest_load(err); /* the loop cannot load it any more (velad/sandbox) */
+	if (r == 0)
 		r = host_root_open(&m->root, opt->root, err);
 	if (r == 0)
 		r = open_machine(m, opt, err);
