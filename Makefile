@@ -18,7 +18,7 @@ Q         := $(if $(V),,@)
 VERSION   := 0.1
 ROOMS     := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard src/*/*.c)))))
 TOOLS     := velad velad-helper velad-libvirt velactl
-PKGS      := json-c libxml-2.0 libsystemd sqlite3 nettle inih smartcols libkmod libvirt libpci libnl-genl-3.0 zlib libarchive
+PKGS      := json-c libxml-2.0 libsystemd libmicrohttpd sqlite3 nettle inih smartcols libkmod libvirt libpci libnl-genl-3.0 zlib libarchive
 
 CFLAGS    ?= -O2 -g
 WARN      := -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes \

@@ -26,8 +26,8 @@ declare -A only=(
 	['libvirt/']='^src/act/(libvirt|domains|console|offer|storage)\.c$'
 	['libkmod.h']='^src/act/kmod\.c$'
 	['sqlite3.h']='^src/instance/(store|store_[a-z]+)\.[ch]$'
-	
-	['http_parser.h']='^src/(client/wire|api/conn)\.h$'
+	['microhttpd.h']='^src/api/(server\.c|upgrade\.[ch])$'
+	['http_parser.h']='^src/client/wire\.h$'
 	['ini.h']='^src/base/conf\.c$'
 	['libxml/']='^src/(guest/(xml|domain)|act/(libvirt|domains|loses|offer|storage))\.[ch]$'
 	['nettle/']='^src/(act/image|velad/operations)\.c$'

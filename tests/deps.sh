@@ -5,7 +5,7 @@ set -euo pipefail
 
 packages=(
 	# build: docs/architecture.md says what each library is for
-	gcc make pkg-config libc6-dev libjson-c-dev nettle-dev libxml2-dev libsystemd-dev libsqlite3-dev
+	gcc make pkg-config libc6-dev libjson-c-dev nettle-dev libxml2-dev libsystemd-dev libmicrohttpd-dev libsqlite3-dev
 	libinih-dev libsmartcols-dev libkmod-dev libvirt-dev libpci-dev pci.ids libhttp-parser-dev libnl-genl-3-dev liblldpctl-dev
 	zlib1g-dev libarchive-dev nettle-dev
 	# unit tests

@@ -41,7 +41,7 @@ cppcheck --quiet --std=c11 --enable=warning,portability,performance --inline-sup
 	--suppress=missingIncludeSystem --suppress=unknownMacro -D_GNU_SOURCE -Iinclude -Isrc -Ibuild/gen -j2 src || bad=1
 
 echo "== gcc -fanalyzer"
-flags=$(pkg-config --cflags json-c libxml-2.0 libsystemd sqlite3 inih smartcols libkmod libvirt libpci zlib libnl-genl-3.0)
+flags=$(pkg-config --cflags json-c libxml-2.0 libsystemd libmicrohttpd sqlite3 inih smartcols libkmod libvirt libpci zlib libnl-genl-3.0)
 for f in src/*/*.c; do
 	# shellcheck disable=SC2086 # pkg-config gives words
 	gcc -fsyntax-only -std=gnu17 -D_GNU_SOURCE -Iinclude -Isrc -Ibuild/gen $flags -DVELAD_VERSION='""' -DVELAD_CONF='""' \
