@@ -120,7 +120,7 @@ static const struct option options[] = {
 	{ "exclusive", 0, NULL, FLAG, CTL_ACS, AT(exclusive), NULL, NULL, "also what needs the host to be one tenant's alone" },
 	{ "grub", 0, NULL, FLAG, CTL_ACS, AT(grub), NULL, NULL, "only a file for /etc/default/grub.d" },
 	{ "force", 0, NULL, FLAG, CTL_STOP | CTL_CONSOLE, AT(force), NULL, NULL,
-	  "stop: at once, as by pulling the plug; console: take it over" },
+	  "stop: at once, like the plug; console: take it over" },
 	{ "follow", 'f', NULL, FLAG, CTL_LOG, AT(follow), NULL, NULL, "go on, with what it says from now on" },
 	{ "lines", 'n', "N", COUNT, CTL_LOG, AT(lines), NULL, NULL, "only the last N lines" },
 	{ "escape", 'e', "KEY", TEXT, CTL_CONSOLE, AT(escape), NULL, NULL, "the key that leaves it (default ^])" },
@@ -365,7 +365,8 @@ static const struct option *find(const char *name, size_t len)
 /* Behind the verb log, its own go before others of the same letter. */
 static const struct option *find_letter(const struct ctl_args *a, char letter)
 {
-	bool is_log = a->nwords && strcmp(a->word[0], "log") == 0;
+	bool guests = a->nwords > 1 && strcmp(a->word[0], "instance") == 0;
+	bool is_log = a->nwords && strcmp(a->word[guests], "log") == 0;
 	const struct option *found = NULL;
 
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++)

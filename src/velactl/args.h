@@ -33,6 +33,7 @@ enum ctl_group {
 	CTL_LIST = 1 << 24,
 	CTL_CONSOLE = 1 << 26,
 	CTL_LOG = 1 << 27,
+	CTL_GUEST = 1 << 28, /* no options: a verb of instances, which may stand behind the word instance */
 };
 
 #define CTL_WORDS_MAX 8

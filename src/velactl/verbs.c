@@ -29,20 +29,20 @@ const struct ctl_verb ctl_verbs[] = {
 	{ "leases", "", 0, 0, 0, ctl_leases, "plans that hold their devices for a while" },
 	{ "release", "ID", 0, 1, 1, ctl_release, "give the devices of a lease back" },
 	{ "capacity", "", CTL_READ, 0, 0, ctl_capacity, "how many bundles still fit, and what is in the way of more" },
-	{ "create", "NAME [FLAGS | --file FILE | --plan ID]", CTL_REQUEST | CTL_CREATE | CTL_START | CTL_WAIT, 0, 1, ctl_create,
+	{ "create", "NAME [FLAGS | --file FILE | --plan ID]", CTL_GUEST | CTL_REQUEST | CTL_CREATE | CTL_START | CTL_WAIT, 0, 1, ctl_create,
 	  "make a guest and start it" },
-	{ "list", "[--state WORD] [--tag KEY=VAL]", CTL_LIST, 0, 0, ctl_list, "all guests, or some" },
-	{ "show", "NAME | BDF [--vpd]", CTL_READ | CTL_NAMES | CTL_SHOW, 1, 1, ctl_show,
+	{ "list", "[--state WORD] [--tag KEY=VAL]", CTL_GUEST | CTL_LIST, 0, 0, ctl_list, "all guests, or some" },
+	{ "show", "NAME | BDF [--vpd]", CTL_GUEST | CTL_READ | CTL_NAMES | CTL_SHOW, 1, 1, ctl_show,
 	  "one guest, or all of one PCI function" },
-	{ "nccl-topology", "NAME", 0, 1, 1, ctl_nccl, "the topology file for NCCL in a guest" },
-	{ "rank-map", "NAME", 0, 1, 1, ctl_rank_map, "which GPU and VF of the host is which of a guest" },
-	{ "start", "NAME", CTL_START | CTL_WAIT, 1, 1, ctl_start, "start a guest that is stopped" },
-	{ "stop", "NAME [--grace SEC | --force]", CTL_STOP | CTL_START | CTL_WAIT, 1, 1, ctl_stop, "shut a guest down; it keeps its devices" },
-	{ "console", "NAME [--force]", CTL_CONSOLE, 1, 1, ctl_console, "a guest's serial console; ^] leaves it" },
-	{ "log", "NAME [-n LINES] [-f]", CTL_LOG, 1, 1, ctl_log, "what a guest's console said, also before it was started again" },
-	{ "reboot", "NAME", CTL_START | CTL_WAIT, 1, 1, ctl_reboot, "reboot a guest" },
-	{ "reset", "NAME", CTL_START | CTL_WAIT, 1, 1, ctl_reset, "press a guest's reset button" },
-	{ "delete", "NAME", CTL_START | CTL_WAIT, 1, 1, ctl_delete, "stop a guest and give its devices back" },
+	{ "nccl-topology", "NAME", CTL_GUEST, 1, 1, ctl_nccl, "the topology file for NCCL in a guest" },
+	{ "rank-map", "NAME", CTL_GUEST, 1, 1, ctl_rank_map, "which GPU and VF of the host is which of a guest" },
+	{ "start", "NAME", CTL_GUEST | CTL_START | CTL_WAIT, 1, 1, ctl_start, "start a guest that is stopped" },
+	{ "stop", "NAME [--grace SEC | --force]", CTL_GUEST | CTL_STOP | CTL_START | CTL_WAIT, 1, 1, ctl_stop, "shut a guest down; it keeps its devices" },
+	{ "console", "NAME [--force]", CTL_GUEST | CTL_CONSOLE, 1, 1, ctl_console, "a guest's serial console; ^] leaves it" },
+	{ "log", "NAME [-n LINES] [-f]", CTL_GUEST | CTL_LOG, 1, 1, ctl_log, "what a guest's console said, also before it was started again" },
+	{ "reboot", "NAME", CTL_GUEST | CTL_START | CTL_WAIT, 1, 1, ctl_reboot, "reboot a guest" },
+	{ "reset", "NAME", CTL_GUEST | CTL_START | CTL_WAIT, 1, 1, ctl_reset, "press a guest's reset button" },
+	{ "delete", "NAME", CTL_GUEST | CTL_START | CTL_WAIT, 1, 1, ctl_delete, "stop a guest and give its devices back" },
 	{ "quarantine list", "", 0, 0, 0, ctl_quarantine_list, "functions that are not given to anybody, and why" },
 	{ "quarantine add", "BDF REASON", 0, 2, 2, ctl_quarantine_add, "keep a function from guests" },
 	{ "quarantine release", "BDF", CTL_START | CTL_WAIT, 1, 1, ctl_quarantine_release, "verify a function, and let guests have it again" },
@@ -62,6 +62,8 @@ const struct ctl_verb ctl_verbs[] = {
 	{ 0 },
 };
 
+#define INSTANCE "instance"
+
 static const struct ctl_verb *find_exact(const char *const *word, size_t n, size_t *words)
 {
 	for (const struct ctl_verb *v = ctl_verbs; v->name; v++) {
@@ -76,27 +78,31 @@ static const struct ctl_verb *find_exact(const char *const *word, size_t n, size
 	return NULL;
 }
 
-/* "op" is no verb, but the beginning of some. */
+/* "op" is no verb, but the beginning of some; so is "instance", of those of instances, which go without it, too. */
 static bool begins(const char *word, char *all, size_t size)
 {
+	bool guests = strcmp(word, INSTANCE) == 0;
 	size_t len = strlen(word), n = 0;
 
 	*all = '\0';
 	for (const struct ctl_verb *v = ctl_verbs; v->name; v++)
-		if (strncmp(v->name, word, len) == 0 && v->name[len] == ' ' && n < size)
+		if ((guests ? v->options & CTL_GUEST : strncmp(v->name, word, len) == 0 && v->name[len] == ' ') && n < size)
 			n += (size_t)snprintf(all + n, size - n, "%s%s", n ? " or " : "", v->name);
 	return n > 0;
 }
 
 const struct ctl_verb *ctl_verb_find(const struct ctl_args *a, size_t *words, struct error *err)
 {
-	const struct ctl_verb *v = a->nwords ? find_exact(a->word, a->nwords, words) : NULL;
+	bool guests = a->nwords > 1 && strcmp(a->word[0], INSTANCE) == 0;
+	const struct ctl_verb *v = a->nwords ? find_exact(a->word + guests, a->nwords - guests, words) : NULL;
 	const char *near = NULL;
 	unsigned best = 3;
-	char all[80];
+	char all[160];
 
-	if (v)
+	if (v && (!guests || v->options & CTL_GUEST)) {
+		*words += guests;
 		return v;
+	}
 	if (!a->nwords) {
 		(void)error_set(err, -EINVAL, "which verb? see velactl help");
 		return NULL;
@@ -137,7 +143,7 @@ void ctl_usage(struct ctl_out *out)
 void ctl_verb_help(struct ctl_out *out, const struct ctl_verb *v)
 {
 	sbuf_addf(&out->text, "usage: velactl %s%s%s\n\n%s\n", v->name, *v->usage ? " " : "", v->usage, v->help);
-	if (v->options) {
+	if (v->options & ~CTL_GUEST) {
 		sbuf_add(&out->text, "\n");
 		ctl_args_help(&out->text, v->options);
 	}

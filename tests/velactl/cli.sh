@@ -108,19 +108,24 @@ gives 0 '^velactl [0-9.]+$' --version
 gives 0 '^usage: velactl plan ' plan --help
 gives 0 '^usage: velactl op wait ' help op wait
 says 2 'unknown verb "foo"; see velactl help' help foo
+says 2 'instance what? say create or list or show or nccl-topology or rank-map or start or stop or console or log or reboot or reset or delete' instance images
+gives 0 '^usage: velactl rank-map NAME' help instance rank-map
 man=docs/velactl.1
 missing=
-for verb in '' topo path routes 'acs show' 'acs plan' 'acs apply' 'acs restore' 'pool show' 'pool plan' 'pool apply' 'pool release' doctor plan capacity leases release create list show delete 'images add' 'images list' 'images show' 'images delete' 'op list' 'op show' 'op wait' 'op cancel' host dump; do
+"$velactl" help | sed -nE '/^options/q; s/^  ((acs|pool|quarantine|images|op) [a-z]+|[a-z-]+) .*/\1/p' >"$dir/verbs"
+check 'the help has verbs of one word, and of two' eval '(($(grep -c " " "$dir/verbs") > 10 && $(grep -vc " " "$dir/verbs") > 20))'
+: >"$dir/options"
+while read -r verb; do
 	# shellcheck disable=SC2086 # two words: op show
 	run help $verb
 	narrow "$dir/out" 80 || missing+=" (a line of help $verb is too long)"
-	grep -q "^\.Cm .*${verb%% *}" "$man" || missing+=" $verb"
-	for option in $(grep -oE -- '--[a-z0-9-]+' "$dir/out"); do
-		grep -Fq -- "Fl -${option#--} " <(sed 's/$/ /' "$man") || grep -Fq -- ", -${option#--} " <(sed 's/$/ /' "$man") ||
-			missing+=" $option"
-	done
-done
-check 'the man page has every verb and option of the help' test -z "$missing"
+	grep -q "^\.Cm .*${verb%% *}" "$man" && grep -qE "^\.(Cm|It Cm) (.*\| )?$verb( |\$)|^\.Cm ${verb% *} .*${verb#* }" "$man" || missing+=" $verb"
+	grep -oE -- '--[a-z0-9-]+' "$dir/out" >>"$dir/options"
+	grep -Eq "(^|[ |'])${verb%% *}([ |)']|\$)" conf/velactl.bash || missing+=" (completion: $verb)"
+done <"$dir/verbs"
+grep -oE 'Fl -[a-z][a-z0-9-]+|, -[a-z][a-z0-9-]+' "$man" | sed -E 's/^(Fl|,) -/--/' | sort -u >"$dir/documented"
+missing+=$(sort -u "$dir/options" | comm -3 - "$dir/documented" | sed 's/^\t/documented only: /')
+if [[ $missing ]]; then not_ok 'the man page and the completion have every verb and option of the help, and the man page no more' "$missing"; else ok 'the man page and the completion have every verb and option of the help, and the man page no more'; fi
 
 # ---- without velad
 says 7 "velad is not there on $dir/sock (No such file or directory): systemctl start velad.socket" --socket "$dir/sock" list
