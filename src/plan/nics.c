@@ -23,7 +23,7 @@ static uint64_t nics_on(const struct search *s, uint64_t nodes)
 }
 
 /* The nearest NICs of a GPU that has some, and at each class the widest. */
-static void rank_gpu(struct search *s, uint32_t g)
+static void rank_gpu(struct search *s, uint32_t g, uint32_t most_path)
 {
 	const struct solve_host *h = s->h;
 	uint32_t path = 0, width = h->ranks & (h->ranks - 1) ? WIDEST_LAST + 1 : lowest(h->ranks);
@@ -31,7 +31,7 @@ static void rank_gpu(struct search *s, uint32_t g)
 	while (!(s->edge[g] & h->near[path][g]))
 		path++;
 	s->nearest[g] = (uint8_t)path;
-	for (; path <= s->w->max_path; path++) {
+	for (; path <= most_path; path++) {
 		if (width > WIDEST_LAST || (h->ranks & (h->ranks - 1) && width && (s->edge[g] & h->near[path][g] & h->wide[width - 1][g])))
 			for (width = 0; !(s->edge[g] & h->near[path][g] & h->wide[width][g]); width++)
 				;
@@ -39,10 +39,10 @@ static void rank_gpu(struct search *s, uint32_t g)
 	}
 }
 
-void search_rank(struct search *s, uint64_t gpus)
+void search_rank(struct search *s, uint64_t gpus, uint32_t most_path)
 {
 	for (; gpus && s->vfs; gpus &= gpus - 1)
-		rank_gpu(s, lowest(gpus));
+		rank_gpu(s, lowest(gpus), most_path);
 }
 
 /* ---- ties --------------------------------------------------------------------------------------- */

@@ -97,7 +97,7 @@ static inline uint64_t search_edges(const struct search *s, uint32_t g, uint32_t
 /* src/plan/nics.c. False: all NICs that GPUs can have together do not have VFs for them, or one that must give some does not
  * have those, or no GPUs that can have them. */
 bool search_have(const struct search *s);
-void search_rank(struct search *s, uint64_t gpus); /* their nearest and widest NICs */
+void search_rank(struct search *s, uint64_t gpus, uint32_t most_path); /* their nearest and widest NICs */
 /* No choice of so many VFs has a fullest NIC that is less full than this. */
 uint32_t search_floor(const struct search *s);
 /* Whether a matching exists with NICs on all of the nodes extra, for what m.adj or m.nics allow. */
@@ -123,4 +123,5 @@ void search_few(struct search *s);
  * cannot be better than these; the best set, found. */
 bool search_may_beat(const struct search *s, uint32_t path, uint32_t width);
 void search_try(struct search *s, uint64_t gpus, uint32_t path, uint32_t width);
+bool search_holds(struct search *s, uint64_t gpus, struct bound b); /* the set can have its VFs within */
 void search_found(struct search *s, uint64_t gpus, const struct score *score, struct bound b);

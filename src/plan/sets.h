@@ -49,22 +49,34 @@ static inline struct sets with(uint32_t g)
 	return (struct sets){ { w, w | (uint64_t)-(g == 6), w | (uint64_t)-(g == 7), w | (uint64_t)-(g >= 6) } };
 }
 
-static inline struct sets with_any(uint32_t gpus)
+/* Sets with all of `least`, any of `more` or none, and no others. */
+static inline struct sets between(uint32_t least, uint32_t more)
 {
-	struct sets ret = none();
+	uint64_t w = UINT64_C(1) << (least & 63);
+	struct sets ret;
 
-	for (; gpus; gpus &= gpus - 1)
-		ret = either(ret, with(lowest(gpus)));
+#pragma GCC unroll 6
+	for (uint32_t d = 0; d < 6; d++)
+		w |= w << (1u << d) & -(uint64_t)(more >> d & 1);
+#pragma GCC unroll 4
+	for (uint32_t i = 0; i < 4; i++)
+		ret.w[i] = (i & ~(more >> 6)) == least >> 6 ? w : 0;
 	return ret;
+}
+
+static inline struct sets of_these(uint32_t gpus)
+{
+	return between(0, gpus);
 }
 
 static inline struct sets with_all(uint32_t gpus)
 {
-	struct sets ret = every();
+	return between(gpus, ALL & ~gpus);
+}
 
-	for (; gpus; gpus &= gpus - 1)
-		ret = both(ret, with(lowest(gpus)));
-	return ret;
+static inline struct sets with_any(uint32_t gpus)
+{
+	return but_not(every(), of_these(ALL & ~gpus));
 }
 
 /* Sets with so many of these at least. */
@@ -84,17 +96,34 @@ static inline struct sets at_least(uint32_t gpus, uint32_t n)
 /* And those that have some of these GPUs more. */
 static inline struct sets with_more(struct sets a, uint32_t gpus)
 {
-	for (; gpus; gpus &= gpus - 1) {
-		uint32_t d = lowest(gpus);
-		struct sets has = with(d), b = but_not(a, has);
+	for (; gpus & 63; gpus &= gpus - 1) {
+		uint32_t d = lowest(gpus), by = 1u << d;
 
-		if (d < 6)
-			b = (struct sets){ { b.w[0] << (1u << d), b.w[1] << (1u << d), b.w[2] << (1u << d), b.w[3] << (1u << d) } };
-		else if (d == 6)
-			b = (struct sets){ { 0, b.w[0], 0, b.w[2] } };
-		else
-			b = (struct sets){ { 0, 0, b.w[0], b.w[1] } };
-		a = either(a, b);
+		for (uint32_t w = 0; w < 4; w++)
+			a.w[w] |= (a.w[w] & ~with_word[d]) << by;
 	}
+	if (gpus & 64) {
+		a.w[1] |= a.w[0];
+		a.w[3] |= a.w[2];
+	}
+	if (gpus & 128) {
+		a.w[2] |= a.w[0];
+		a.w[3] |= a.w[1];
+	}
+	return a;
+}
+
+/* All with one of these in them. */
+static inline struct sets with_all_more(struct sets a)
+{
+#pragma GCC unroll 6
+	for (uint32_t d = 0; d < 6; d++)
+#pragma GCC unroll 4
+		for (uint32_t w = 0; w < 4; w++)
+			a.w[w] |= (a.w[w] & ~with_word[d]) << (1u << d);
+	a.w[1] |= a.w[0];
+	a.w[3] |= a.w[2];
+	a.w[2] |= a.w[0];
+	a.w[3] |= a.w[1];
 	return a;
 }

@@ -373,11 +373,35 @@ void search_try(struct search *s, uint64_t gpus, uint32_t path, uint32_t width)
 	leaf(s, &set);
 }
 
+/* Without what it is worth. */
+static struct set plain_set(const struct search *s, uint64_t gpus)
+{
+	struct set set;
+
+	set.gpus = gpus;
+	set.home = set.tied = 0;
+	for (set.n = 0; gpus; gpus &= gpus - 1) {
+		uint8_t node = s->h->gpu_node[lowest(gpus)];
+
+		set.gpu[set.n++] = (uint8_t)lowest(gpus);
+		set.home |= node < s->h->nnodes ? UINT64_C(1) << node : 0;
+	}
+	return set;
+}
+
+bool search_holds(struct search *s, uint64_t gpus, struct bound b)
+{
+	struct set set = plain_set(s, gpus);
+	uint64_t extra;
+
+	return !s->vfs || (search_ties(s, &set) && search_within(s, &set, b, &extra));
+}
+
 void search_found(struct search *s, uint64_t gpus, const struct score *score, struct bound b)
 {
-	search_rank(s, gpus);
+	search_rank(s, gpus, b.path);
 	s->found = true;
-	s->best = set_of(s, gpus);
+	s->best = plain_set(s, gpus);
 	s->score = *score;
 	s->best_bound = b;
 }
@@ -418,7 +442,7 @@ static struct score least_of_all(const struct search *s)
 {
 	return (struct score){ .term = { [SCORE_NODES] = s->w->cells ? s->w->cells : 1,
 					 [SCORE_SHARING] = search_floor(s),
-					 [SCORE_LEFTOVER] = search_leftover(s, 0) } };
+					 [SCORE_LEFTOVER] = s->any_order ? 0 : search_leftover(s, 0) } };
 }
 
 /* ---- the answer --------------------------------------------------------------------------------- */
@@ -562,11 +586,11 @@ bool solve(struct solve_answer *ret, const struct solve_host *h, const struct so
 	s.m.whole = w->vfs;
 	s.allowed = s.possible = look(&s);
 	s.floor = least_of_all(&s);
-	if (w->required & ~s.allowed || count(s.allowed) < w->gpus || (s.vfs && !search_have(&s)))
+	if (w->required & ~s.allowed || count(s.allowed) < w->gpus || (s.vfs && !s.any_order && !search_have(&s)))
 		return false;
 	s.twins = !s.any_order && knows_no_twins(w, h);
 	if (!s.any_order)
-		search_rank(&s, s.allowed);
+		search_rank(&s, s.allowed, w->max_path);
 	if (s.any_order)
 		search_few(&s);
 	else if (w->partitioned)

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* plan/few — the search on hosts of up to eight GPUs (room-private; few.c and few_vfs.c). */
+
+#include "plan/search.h"
+#include "plan/sets.h"
+
+#define NODES_MAX   4 /* that devices are on */
+#define CHOICES_MAX (1 << NODES_MAX)
+#define GROUPS_MAX  16
+#define SERVED_MAX  4
+
+struct choice { /* nodes that the devices may be on */
+	uint64_t    nics;
+	uint32_t    cells;           /* of a guest there; 0: it does not fit */
+	struct sets exactly, within; /* whose GPUs are on all of them, on none but them */
+};
+
+/* Sets that can have the same NICs, and must have some of each of the same: ties. */
+struct group {
+	struct sets sets;
+	uint64_t    nics, forced;
+};
+
+/* GPUs whose NICs have enough for one; of these, those whose NICs do not have enough for all that share any with it. */
+struct alone {
+	uint32_t enough, tight;
+};
+
+struct few {
+	struct search       *s;
+	const struct solve_few *h;
+	struct sets   can;                   /* that are still in the race */
+	uint8_t       own[SOLVE_NICS_MAX];   /* by NIC: GPUs that may have its VFs ... */
+	uint8_t       reach[SOLVE_NICS_MAX]; /* ... within path and width at hand */
+	uint16_t      most[SOLVE_NICS_MAX];  /* VFs that it can give; and ... */
+	uint16_t      cap[SOLVE_NICS_MAX];   /* ... within the limit */
+	uint32_t      limit;
+	struct alone  alone;                 /* without a limit */
+	bool          crosses, changed;      /* some reach NICs on other nodes; not the same as at the level before */
+	struct sets   home[NODES_MAX];       /* with a GPU on the node */
+	struct choice choice[CHOICES_MAX];   /* by bits: of the nodes that there are */
+	uint32_t      nchoices;
+	struct group  group[GROUPS_MAX];
+	uint32_t      ngroups;
+	bool          gaps;                  /* a guest may fit only if one of its NICs is elsewhere */
+	bool          exact;                 /* bits say all there is; or, if loose, ... */
+	bool          loose;                 /* ... no set is better than they say, but one may be worse */
+	struct sets   fits;                  /* a guest does, on the nodes of their GPUs */
+	uint32_t      most_cells;
+};
+
+/* src/plan/few_vfs.c */
+void few_set_limit(struct few *q, uint32_t limit);
+/* Reaches within these. False: too few GPUs have VFs there. changed: they do not reach the same as before. */
+bool few_see_level(struct few *q, uint32_t path, uint32_t width);
+/* Of `all`, sets that can have their VFs of these NICs, within path, width and limit at hand. */
+struct sets few_with_vfs(const struct few *q, struct sets all, uint64_t nics);
+/* By GPU, in bytes: the load of the NIC that has the least; 127: as much or more, or none. */
+uint64_t few_least_loads(const struct few *q);
+/* Whether any set might do with the limit, by what all NICs have and each GPU has. */
+bool few_may_share(struct few *q, uint32_t limit, uint64_t loads);
