@@ -46,6 +46,7 @@ struct call {
 	struct api_peer       *peer;  /* borrowed: a connection outlives its requests */
 	struct MHD_Connection *mhd;   /* borrowed, likewise */
 	size_t                 held;  /* bytes of it that its user answers for */
+	uint64_t               came;  /* when its handler was called first; 0: not yet */
 	uint64_t               until; /* it waits, at the latest until then; 0: it has not waited yet */
 	struct call           *next;  /* that waits */
 	bool                   too_large, over; /* its body; its user's bytes */
@@ -172,10 +173,11 @@ static const char *header(const struct call *call, const char *name)
 	return MHD_lookup_connection_value(call->mhd, MHD_HEADER_KIND, name);
 }
 
-static int read_request(struct api_request *req, const struct call *call, const struct api_route *route, struct error *err)
+static int read_request(struct api_request *req, struct call *call, const struct api_route *route, struct error *err)
 {
 	const char *type = header(call, MHD_HTTP_HEADER_CONTENT_TYPE);
 	struct query q = { req, route, err };
+	uint64_t now;
 
 	if (call->over)
 		return over_limit(err);
@@ -191,7 +193,10 @@ static int read_request(struct api_request *req, const struct call *call, const 
 	req->uid = call->peer->of->uid;
 	req->if_match = header(call, MHD_HTTP_HEADER_IF_MATCH);
 	req->key = header(call, "Idempotency-Key");
-	req->late = call->until && clock_usec(CLOCK_MONOTONIC) >= call->until;
+	now = clock_usec(CLOCK_MONOTONIC);
+	call->came = call->came ? call->came : now;
+	req->came = call->came;
+	req->late = call->until && now >= call->until;
 	return err->code;
 }
 

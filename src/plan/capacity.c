@@ -9,10 +9,12 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/strtab.h"
 #include "plan/gang.h"
 #include "plan/place.h"
 
 #define UNCOUNTED UINT32_MAX
+#define PATIENCE  20000 /* steps of one search; there are some ten for each shape */
 
 struct shape {
 	unsigned size, now, empty; /* UNCOUNTED: too many ways to look at */
@@ -31,7 +33,11 @@ static unsigned count_kind(const struct topo *t, enum host_kind kind)
 static int count(unsigned *ret, uint64_t *left, const struct plan_input *in, unsigned most, struct error *err)
 {
 	struct error too_many = ERROR_INIT;
-	int r = plan_gang_count(ret, left, in, most, &too_many);
+	struct plan_input soon = *in;
+	int r;
+
+	soon.patience = PATIENCE;
+	r = plan_gang_count(ret, left, &soon, most, &too_many);
 
 	if (r == -ETIME) {
 		*ret = UNCOUNTED;
@@ -40,32 +46,120 @@ static int count(unsigned *ret, uint64_t *left, const struct plan_input *in, uns
 	return r < 0 ? error_set(err, r, "%s", too_many.text) : r;
 }
 
-/* What keeps more from fitting: with less of it there would be more. */
+/* ---- what there is too little of ----------------------------------------------------------------- */
+
+/* Each by itself, all else being without end: how many bundles it is enough for. */
+static const struct bound {
+	const char *rule, *what, *needed;
+	bool        vfs, path, gdr, limits, cpus, memory, partition; /* what counts */
+} bounds[] = {
+	{ "capacity.gpus", "GPUs that can be given are", "GPUs given back, or what is said of them mended", .vfs = false },
+	{ "capacity.vfs", "free VFs are", "fewer VFs of each, more VFs of each port, or some given back", .vfs = true },
+	{ "capacity.path", "VFs near enough are", "a farther max_path, or near VFs given back", .vfs = true, .path = true },
+	{ "capacity.routes", "routes that are direct are", "gdr preferred, or what velactl acs plan says", .vfs = true, .path = true, .gdr = true },
+	{ "capacity.limits", "bandwidth, rails, ports, ways between GPUs and drives that are asked for are",
+	  "less of min_bandwidth, rails, spread, max_gpu_path, nvme or mtu", .vfs = true, .path = true, .limits = true },
+	{ "capacity.partition", "NVSwitch partitions that can be activated are", "partitions deactivated, or their GPUs given back", .partition = true },
+	{ "capacity.cpus", "free CPUs in whole cores are", "fewer vCPUs of each, or cores given back", .cpus = true },
+	{ "capacity.memory", "free memory is", "less memory of each, or memory given back", .memory = true },
+};
+
+#define OF_VFS 1 /* those from here on to the next three count them, too */
+
+static struct plan_request only(const struct plan_request *req, const struct bound *b)
+{
+	struct plan_request r = *req; /* its strings stay the request's */
+
+	r.max_path = b->path ? req->max_path : TOPO_SYS;
+	r.gdr = b->gdr ? req->gdr : PLAN_GDR_OFF;
+	if (!b->vfs)
+		r.vfs = r.vfs_per_gpu = r.nvf_sets = 0;
+	if (!b->limits) {
+		r.min_bandwidth = r.nvme = r.mtu = 0;
+		r.rails = r.spread_pf = false;
+		r.max_gpu_path = TOPO_UNKNOWN;
+	}
+	return r;
+}
+
+/* Whether it counts at all: nobody asks for it, or what has been said tells it. */
+static bool of_interest(const struct plan_request *req, const struct bound *b)
+{
+	bool limits = req->min_bandwidth || req->rails || req->spread_pf || req->max_gpu_path != TOPO_UNKNOWN || req->nvme || req->mtu;
+
+	if (b->vfs && !req->vfs && !req->vfs_per_gpu)
+		return b->limits && limits;
+	return (!b->limits || limits) && (!b->gdr || req->gdr == PLAN_GDR_REQUIRED);
+}
+
+static int count_bound(unsigned *ret, const struct plan_input *in, const struct bound *b, unsigned most, struct error *err)
+{
+	struct plan_request request = only(in->request, b);
+	struct plan_input with = *in;
+	uint64_t ignore;
+
+	with.request = &request;
+	with.boundless = (b->cpus ? 0 : PLAN_BOUNDLESS_CPUS) | (b->memory ? 0 : PLAN_BOUNDLESS_MEMORY) |
+			 (b->partition ? 0 : PLAN_BOUNDLESS_PARTITIONS);
+	return count(ret, &ignore, &with, most, err);
+}
+
+static const char *some_bundles(struct plan *out, const struct shape *s)
+{
+	const char *number = s->now ? arena_printf(&out->arena, "%u", s->now) : "no";
+	const char *text = number ? arena_printf(&out->arena, "%s bundle%s of %u GPU%s", number, s->now < 2 ? "" : "s", s->size, s->size == 1 ? "" : "s") : NULL;
+
+	return text ? text : "fewer";
+}
+
+static void say_bound(struct plan *out, const struct plan_request *req, const struct bound *b, const struct shape *s)
+{
+	const char *what = b->what;
+
+	if (b->memory && req->hugepages)
+		what = arena_printf(&out->arena, "free pages of %llu MiB are", (unsigned long long)(req->hugepages >> 20));
+	place_reason(out, b->memory && req->hugepages ? "capacity.hugepages" : b->rule, BDF_NONE,
+		     b->memory && req->hugepages ? "less memory of each, more such pages, or some given back" : b->needed,
+		     "%s enough for %s, whatever else there is", what ? what : b->what, some_bundles(out, s));
+}
+
+/* Of nothing by itself is there too little. */
+static void say_together(struct plan *out, const unsigned *n, unsigned most, const struct shape *s)
+{
+	const char *all = "";
+
+	for (size_t i = 0; i < ARRAY_SIZE(bounds) && all; i++)
+		if (n[i] != UNCOUNTED && n[i] < most)
+			all = arena_printf(&out->arena, "%s%s%s enough for %u", all, *all ? ", " : "", bounds[i].what, n[i]);
+	place_reason(out, "capacity.together", BDF_NONE, "guests made anew nearer together, or less of each of these",
+		     "%s%sbut in the same places for %s", all ? all : "", all && *all ? ", " : "of everything there is enough for more, ",
+		     some_bundles(out, s));
+}
+
+/* What keeps more from fitting. */
 static int say_short(struct plan *out, const struct plan_input *in, const struct shape *s, unsigned most, struct error *err)
 {
-	static const struct { const char *rule, *needed, *what; } what[] = {
-		{ "capacity.cpus", "fewer vCPUs of each, or cores given back", "CPUs" },
-		{ "capacity.memory", "less memory of each, or memory given back", "memory" },
-		{ "capacity.routes", "gdr preferred, or what velactl acs plan says", "routes between GPUs and NICs" },
-	};
-	const struct plan_request *req = in->request;
-	uint64_t page = req->hugepages ? req->hugepages : UINT64_C(64) << 20, ignore;
+	unsigned n[ARRAY_SIZE(bounds)];
+	bool said = false, of_vfs = false;
 	int r = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(what) && r == 0 && s->now != UNCOUNTED && s->now < most; i++) {
-		struct plan_request less = *req; /* its strings stay the request's */
-		struct plan_input with = *in;
-		unsigned n = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(bounds) && r == 0; i++) {
+		const struct bound *b = &bounds[i];
 
-		with.request = &less;
-		less.vcpus = i == 0 ? req->gpus : req->vcpus;
-		less.memory = i == 1 ? page * req->gpus : req->memory;
-		less.gdr = i == 2 ? PLAN_GDR_OFF : req->gdr;
-		r = count(&n, &ignore, &with, most, err);
-		if (r == 0 && n != UNCOUNTED && n > s->now)
-			place_reason(out, what[i].rule, BDF_NONE, what[i].needed, "%u bundle%s of %u GPU%s would fit if it were not for %s", n,
-				     n == 1 ? "" : "s", s->size, s->size == 1 ? "" : "s", what[i].what);
+		n[i] = UNCOUNTED;
+		if (!of_interest(in->request, b) || (b->vfs && of_vfs) || (said && i <= OF_VFS))
+			continue;
+		r = count_bound(&n[i], in, b, most, err);
+		if (r < 0 || n[i] != s->now)
+			continue;
+		say_bound(out, in->request, b, s);
+		said = true;
+		of_vfs = of_vfs || b->vfs;
+		if (i == 0)
+			return 0; /* all else would be in vain */
 	}
+	if (r == 0 && !said)
+		say_together(out, n, most, s);
 	return r;
 }
 
@@ -79,7 +173,17 @@ static bool is_of_interest(const struct topo *t, const char *device)
 	return at != TOPO_NONE && (topo_at(t, at)->fn->facts->kind == HOST_GPU || topo_at(t, at)->fn->facts->kind == HOST_NIC);
 }
 
-static void say_left(struct plan *out, const struct place *p, uint64_t left, unsigned size)
+/* The pair's own words, which the place tells its plan. */
+static void say_barred(struct plan *out, struct place *p, uint32_t g)
+{
+	size_t said = p->plan->nreasons;
+
+	place_barred(p, p->gpu[g].barred);
+	if (p->plan->nreasons > said && out->nreasons < PLAN_REASONS_MAX)
+		out->reason[out->nreasons++] = p->plan->reason[--p->plan->nreasons];
+}
+
+static void say_left(struct plan *out, struct place *p, uint64_t left, unsigned size)
 {
 	uint64_t alone = 0;
 
@@ -89,7 +193,9 @@ static void say_left(struct plan *out, const struct place *p, uint64_t left, uns
 		uint32_t g = (uint32_t)__builtin_ctzll(left);
 		struct bdf gpu = topo_at(p->in->topo, p->gpu[g].node)->fn->bdf;
 
-		if (alone >> g & 1)
+		if (alone >> g & 1 && p->gpu[g].barred)
+			say_barred(out, p, g);
+		else if (alone >> g & 1)
 			place_reason(out, "capacity.no-nic", gpu, "a NIC port with free VFs below its switch",
 				     "it is free, but its nearest free VF is at %s", topo_class_text(p->gpu[g].nearest));
 		else
@@ -98,16 +204,19 @@ static void say_left(struct plan *out, const struct place *p, uint64_t left, uns
 	}
 }
 
-static bool has_short(const struct plan *out)
+/* GPUs are named where it is for something that has a place in the tree. */
+static bool is_about_gpus(const struct plan *out)
 {
+	static const char *const others[] = { "capacity.cpus", "capacity.memory", "capacity.hugepages" };
+
 	for (size_t i = 0; i < out->nreasons; i++)
-		if (strncmp(out->reason[i].rule, "capacity.", 9) == 0)
+		if (strncmp(out->reason[i].rule, "capacity.", 9) == 0 && strtab_find(others, ARRAY_SIZE(others), out->reason[i].rule) < 0)
 			return true;
 	return false;
 }
 
 /* Devices that are in none of the bundles, each with the rule that keeps it out. */
-static json_object *blocked(const struct place *p, const struct plan *why, const struct shape *s, struct error *err)
+static json_object *blocked(struct place *p, const struct plan *why, const struct shape *s, struct error *err)
 {
 	struct plan *out = calloc(1, sizeof(*out));
 	unsigned gpus = count_kind(p->in->topo, HOST_GPU);
@@ -120,8 +229,8 @@ static json_object *blocked(const struct place *p, const struct plan *why, const
 	for (size_t i = 0; i < why->nreasons && s->now != gpus / s->size; i++)
 		if (!*why->reason[i].device || is_of_interest(p->in->topo, why->reason[i].device))
 			out->reason[out->nreasons++] = why->reason[i];
-	if (s->size <= gpus && say_short(out, p->in, s, gpus / s->size, err) == 0) {
-		if (!has_short(out))
+	if (s->size <= gpus && (p->off || s->now == UNCOUNTED || s->now >= gpus / s->size || say_short(out, p->in, s, gpus / s->size, err) == 0)) {
+		if (is_about_gpus(out))
 			say_left(out, p, s->left, s->size);
 		if (s->left)
 			plan_partitions_say(&p->partitions, p->in->topo, out, s->left, s->size);
@@ -144,52 +253,92 @@ static void add_count(struct json_out *o, const char *key, unsigned n)
 }
 
 /* FGD's measure (USENIX ATC'23) on whole bundles: of the free GPUs, weighted by how often each shape is asked for, the part
- * that can be in no bundle of it. null: no free GPU, or too many to weigh. */
-static void add_fragmentation(struct json_out *o, const struct place *p)
+ * that is in no bundle of it, with all that the shape asks for. */
+struct fragments {
+	uint64_t free, left; /* weighted */
+	bool     unknown;    /* of some shape: too many ways to look at */
+};
+
+static void add_fragmentation(struct json_out *o, const struct fragments *all)
 {
-	uint32_t weights = 0, free = (uint32_t)__builtin_popcountll(p->usable);
 	char text[16];
 	double f;
 
-	for (size_t i = 0; i < p->host.nshapes && p->host.cap[0]; i++)
-		weights += p->host.shape[i].weight;
-	if (!weights || !free) {
+	if (!all->free || all->unknown) {
 		json_add(o, "fragmentation", NULL);
 		return;
 	}
-	f = (double)solve_leftover(&p->host, p->usable) / ((double)weights * free);
+	f = (double)all->left / (double)all->free;
 	(void)snprintf(text, sizeof(text), "%.3f", f);
 	json_add_made(o, "fragmentation", json_object_new_double_s(f, text));
 }
 
-static void add_head(struct json_out *o, const struct place *p)
+/* As near as the host has it at its best, for a bundle that is farther apart is none that one would want. */
+static int tighten(struct plan_request *req, const struct plan_input *none, struct error *err)
 {
-	json_add_uint(o, "gpus", count_kind(p->in->topo, HOST_GPU));
-	json_add_int(o, "free", __builtin_popcountll(p->usable));
-	add_fragmentation(o, p);
+	struct plan_input in = *none;
+	auto_(plan_free) struct plan *best = NULL;
+	int r;
+
+	req->max_path = TOPO_SYS;
+	in.request = req;
+	in.bare = true;
+	r = plan_make(&best, &in, err);
+	if (r < 0 || !best->fits)
+		return r;
+	if (best->nvfs)
+		req->max_path = best->worst_path;
+	if (best->ngpus > 1)
+		req->max_gpu_path = best->gpu_path;
+	return 0;
 }
 
-static int add_counts(struct json_out *o, json_object *list, const struct plan_input *now, struct shape *s, bool first, struct error *err)
+static int add_fragments(struct fragments *all, const struct place *p, const struct plan_input *none, struct shape s, uint32_t weight,
+			 struct error *err)
+{
+	struct plan_request request = *p->in->request; /* its strings stay the request's */
+	struct plan_input in = *p->in;
+	uint32_t free = (uint32_t)__builtin_popcountll(p->allowed);
+	int r = tighten(&request, none, err);
+
+	in.request = &request;
+	if (r == 0)
+		r = count(&s.now, &s.left, &in, p->ngpus / s.size, err);
+	if (r < 0)
+		return r;
+	all->unknown = all->unknown || s.now == UNCOUNTED;
+	all->free += (uint64_t)weight * free;
+	all->left += s.now == UNCOUNTED ? 0 : (uint64_t)weight * (free - s.now * s.size);
+	return 0;
+}
+
+static struct plan_input vacated(const struct plan_input *now)
 {
 	struct plan_input none = *now;
-	auto_(place_close) struct place *p = NULL;
-	auto_(plan_free) struct plan *why = calloc(1, sizeof(*why));
-	struct json_out one = json_out_new();
-	uint64_t ignore;
-	int r = why ? place_open(&p, why, now, err) : error_set(err, -ENOMEM, "no memory for the capacity");
 
 	none.ntaken = none.nrooms = 0;
 	none.vacant = true;
+	return none;
+}
+
+static int add_counts(struct fragments *all, json_object *list, const struct plan_input *now, struct shape *s, uint32_t weight, struct error *err)
+{
+	struct plan_input none = vacated(now);
+	auto_(place_close) struct place *p = NULL;
+	auto_(plan_free) struct plan *why = calloc(1, sizeof(*why));
+	struct json_out one, o = { .obj = list };
+	uint64_t ignore;
+	int r = why ? place_open(&p, why, now, err) : error_set(err, -ENOMEM, "no memory for the capacity");
+
 	if (r == 0)
 		r = count(&s->now, &s->left, now, p->ngpus / s->size, err);
 	if (r == 0)
 		r = count(&s->empty, &ignore, &none, p->ngpus / s->size, err);
-	if (r < 0) {
-		json_object_put(one.obj);
+	if (r == 0)
+		r = add_fragments(all, p, &none, *s, weight, err);
+	if (r < 0)
 		return r;
-	}
-	if (first)
-		add_head(o, p);
+	one = json_out_new();
 	json_add_uint(&one, "gpus", s->size);
 	json_add_uint(&one, "vfs_per_gpu", now->request->vfs_per_gpu);
 	json_add_string(&one, "max_path", topo_class_text(now->request->max_path));
@@ -197,11 +346,11 @@ static int add_counts(struct json_out *o, json_object *list, const struct plan_i
 	add_count(&one, "bundles", s->now);
 	add_count(&one, "empty", s->empty);
 	json_add_made(&one, "blocked", blocked(p, why, s, err));
-	json_append_out(o, list, &one);
-	return err->code;
+	json_append_out(&o, list, &one);
+	return err->code ? err->code : o.failed ? error_set(err, -ENOMEM, "no memory for the capacity") : 0;
 }
 
-static int add_shape(struct json_out *o, json_object *list, const struct plan_input *now, size_t i, struct error *err)
+static int add_shape(struct fragments *all, json_object *list, const struct plan_input *now, size_t i, struct error *err)
 {
 	struct plan_request request;
 	struct plan_input in = *now;
@@ -211,8 +360,24 @@ static int add_shape(struct json_out *o, json_object *list, const struct plan_in
 	if (r < 0)
 		return r;
 	in.request = &request;
-	r = add_counts(o, list, &in, &s, i == 0, err);
+	r = add_counts(all, list, &in, &s, now->policy.shape[i].weight, err);
 	plan_request_done(&request);
+	return r;
+}
+
+/* GPUs that some request could have. */
+static int count_free(unsigned *ret, const struct plan_input *now, struct error *err)
+{
+	const struct plan_request one = { .gpus = 1, .name = (char *)"", .tenant = (char *)"", .numa_node = -1, .max_path = TOPO_SYS };
+	auto_(place_close) struct place *p = NULL;
+	auto_(plan_free) struct plan *why = calloc(1, sizeof(*why));
+	struct plan_input in = *now;
+	int r;
+
+	in.request = &one;
+	r = why ? place_open(&p, why, &in, err) : error_set(err, -ENOMEM, "no memory for the capacity");
+	if (r == 0)
+		*ret = (unsigned)__builtin_popcountll(p->usable);
 	return r;
 }
 
@@ -220,11 +385,16 @@ int plan_capacity_json(json_object **ret, const struct plan_input *in, struct er
 {
 	json_object *list = json_object_new_array();
 	struct json_out o = json_out_new();
-	int r = 0;
+	struct fragments all = { 0 };
+	unsigned free = 0;
+	int r = count_free(&free, in, err);
 
-	json_add_uint(&o, "generation", topo_generation(in->topo));
 	for (size_t i = 0; i < in->policy.nshapes && r == 0; i++)
-		r = add_shape(&o, list, in, i, err);
+		r = add_shape(&all, list, in, i, err);
+	json_add_uint(&o, "generation", topo_generation(in->topo));
+	json_add_uint(&o, "gpus", count_kind(in->topo, HOST_GPU));
+	json_add_uint(&o, "free", free);
+	add_fragmentation(&o, &all);
 	json_add(&o, "shapes", list);
 	if (r < 0) {
 		json_object_put(o.obj);

@@ -9,7 +9,8 @@
 #include "base/auto.h"
 #include "plan/place.h"
 
-#define MIB (UINT64_C(1) << 20)
+#define MIB     (UINT64_C(1) << 20)
+#define ENDLESS (UINT64_C(1) << 32) /* pages, MiB */
 
 static const struct host_node *node_at(const struct place *p, uint32_t i)
 {
@@ -110,6 +111,8 @@ static uint64_t free_memory(const struct place *p, const struct host_node *n)
 {
 	uint64_t reserve = p->in->policy.memory_reserve, page = p->in->request->hugepages;
 
+	if (p->in->boundless & PLAN_BOUNDLESS_MEMORY)
+		return ENDLESS;
 	for (size_t i = 0; i < n->npools && page; i++)
 		if (n->pool[i].page_size == page)
 			return not_promised(p, n, n->pool[i].total * page, n->pool[i].free * page) / page;
@@ -124,13 +127,11 @@ void place_rooms(struct place *p)
 
 	for (uint32_t i = 0; i < p->host.nnodes; i++) {
 		const struct host_node *n = node_at(p, i);
-		struct cpuset set;
 
 		if (!n)
 			continue;
-		guest_cpus(p, n, UINT64_MAX, &set);
 		memory[i] = free_memory(p, n);
-		cpus[i] = n->cpus_known ? cpuset_count(&set) : 0;
+		cpus[i] = place_node_cpus(p, n->id);
 	}
 	solve_split_make(&p->want.memory, p->in->request->memory / unit(p), memory, p->host.nnodes);
 	solve_split_make(&p->want.cpus, p->in->request->vcpus, cpus, p->host.nnodes);
@@ -177,6 +178,8 @@ unsigned place_node_cpus(const struct place *p, int node)
 	const struct host_node *n = host_node_find(topo_inventory(p->in->topo), node);
 	struct cpuset cpus = { 0 };
 
+	if (n && p->in->boundless & PLAN_BOUNDLESS_CPUS)
+		return UINT_MAX;
 	if (n && n->cpus_known)
 		guest_cpus(p, n, UINT64_MAX, &cpus);
 	return cpuset_count(&cpus);

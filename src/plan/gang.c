@@ -16,6 +16,7 @@
 #include "plan/place.h"
 
 #define SETS_MAX   40000   /* for one bundle: 8 of 16 GPUs are 12,870; with limits that may be lifted, twice that */
+#define LOOKS_MAX  200000  /* sets that are looked at, for one bundle */
 #define VISITS_MAX 2000000
 #define DEAD_MAX   (1u << 18) /* ways that lead nowhere, remembered */
 #define PLANS_MAX  64      /* choices that only a whole plan finds wanting: isolation, ACS */
@@ -31,7 +32,7 @@ struct member {
 	struct plan               *alone;   /* owned: takes its reasons */
 	struct plan_input          in;      /* the gang's, with its request */
 	struct choice             *choice;  /* owned; best first */
-	size_t                     n, room, at;
+	size_t                     n, room, at, looks;
 	bool                       again;   /* the same request as the one before */
 	size_t                     like;    /* the first with the same request */
 	size_t                     kind;    /* the first whose GPUs need the same of NICs, each for itself; n: none does */
@@ -61,12 +62,12 @@ struct gang {
 static int add_choice(struct member *m, const struct solve_want *w, bool lifted, struct error *err)
 {
 	struct solve_answer a;
+	bool found = solve(&a, &m->p->host, &m->p->free, w);
 
-	if (!solve(&a, &m->p->host, &m->p->free, w))
+	if (m->looks++ == LOOKS_MAX || (found && m->n == SETS_MAX))
+		return error_set(err, -ETIME, "not decided: too many ways to give %u GPUs; narrow the request with numa_node, require or exclude", w->gpus);
+	if (!found)
 		return 0;
-	if (m->n == SETS_MAX)
-		return error_set(err, -ETIME, "not decided: more than %d ways to give %u GPUs; narrow the request with numa_node, require or exclude",
-				 SETS_MAX, w->gpus);
 	if (m->n == m->room) {
 		size_t room = m->room ? m->room * 2 : 64;
 		struct choice *more = reallocarray(m->choice, room, sizeof(*more));
@@ -568,6 +569,8 @@ int plan_gang_count(unsigned *ret, uint64_t *left, const struct plan_input *in, 
 		*ret = n + 1;
 		*left = one.p->usable & ~used;
 	}
+	if (r == 0 && n == PLAN_GANG_MAX && n < most)
+		r = error_set(err, -ETIME, "not decided: %u bundles fit, and more are not counted", n);
 	g.n = g.n ? 1 : 0;
 	g.m[0] = one;
 	gang_done(&g);

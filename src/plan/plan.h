@@ -81,6 +81,12 @@ struct plan_policy {
 	size_t   nnamed_models;
 };
 
+enum plan_boundless {
+	PLAN_BOUNDLESS_CPUS = 1,
+	PLAN_BOUNDLESS_MEMORY = 2,
+	PLAN_BOUNDLESS_PARTITIONS = 4, /* any set of GPUs is one */
+};
+
 struct plan_input {
 	const struct topo         *topo;
 	const struct plan_request *request;
@@ -97,7 +103,8 @@ struct plan_input {
 	const struct plan_settings_held *settings; /* what else of functions and ports other instances hold */
 	size_t                     nsettings;
 	uint64_t                   patience; /* steps of a gang's search, then it is not decided; 0: as many as usual */
-	bool                       vacant; /* memory as if no guest had any: all that there is */
+	bool                       vacant; /* as if no guest had any memory, and no partition were active: all that there is */
+	unsigned                   boundless; /* bits of enum plan_boundless: as if there were no end of it */
 	/* of what might be (plan/nearest): */
 	bool                       bare;       /* nothing is told but whether it fits, and with what */
 	const struct bdf          *freed;      /* as if it, with what goes along, were nobody's and not quarantined; NULL: nothing */

@@ -177,6 +177,8 @@ static void find_partitions(struct place *p)
 		gpu[g] = p->gpu[g].node;
 		gone |= (uint64_t)is_gone(p, g) << g;
 	}
+	if (p->in->boundless & PLAN_BOUNDLESS_PARTITIONS)
+		return;
 	plan_partitions_find(&p->partitions, p->in->topo, &p->in->policy.boards, gpu, p->ngpus, gone);
 	if (p->partitions.mode != PLAN_FABRIC_SHARED)
 		return;

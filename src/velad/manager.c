@@ -18,6 +18,7 @@
 #include "host/root.h"
 #include "instance/instance.h"
 #include "plan/plan.h"
+#include "velad/capacity.h"
 #include "velad/current.h"
 #include "velad/methods.h"
 #include "velad/operations.h"
@@ -55,6 +56,14 @@ static int on_ended(sd_event_source *source, int fd, uint32_t events, void *self
 		api_server_wake(m->server);
 	pool_go_on(m);
 	return 0;
+}
+
+static void capacity_counted(void *self)
+{
+	struct manager *m = self;
+
+	if (m->server)
+		api_server_wake(m->server);
 }
 
 static void operation_ended(void *self)
@@ -238,6 +247,8 @@ int manager_new(struct manager **ret, const struct manager_options *opt, struct 
 	if (r == 0)
 		r = watch_changes(m, err);
 	if (r == 0)
+		r = capacity_new(&m->capacity, m->event, capacity_counted, m, err);
+	if (r == 0)
 		r = serve(m, err);
 	if (r == 0) /* whether or not libvirt is there: the watch finds it as soon as it comes */
 		r = act_domain_watch(m->machine, domain_changed, m, err);
@@ -257,6 +268,7 @@ struct manager *manager_free(struct manager *m)
 	api_server_free(m->server);
 	if (m->machine)
 		act_domain_unwatch(m->machine); /* its thread calls into the instances */
+	capacity_free(m->capacity);
 	current_free(m->now); /* its thread reads the root, and it numbers generations */
 	if (m->instances) { /* its threads call the machine and write changed_fd */
 		inst_manager_stop(m->instances);

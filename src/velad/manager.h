@@ -16,6 +16,7 @@
 
 struct act_machine;
 struct api_server;
+struct capacity;
 struct current;
 struct error;
 struct host_root;
@@ -43,6 +44,7 @@ struct manager {
 	struct act_machine  *machine;   /* owned */
 	struct inst_manager *instances; /* owned */
 	struct current      *now;       /* owned: the topology */
+	struct capacity     *capacity;  /* owned: the last count of what fits */
 	struct leases        leases;
 	struct plan_pool_conf pool;     /* [pool] */
 	bool                 pool_waits; /* for an operation on it to end */

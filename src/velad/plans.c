@@ -15,8 +15,8 @@
 #include "host/change.h"
 #include "host/inventory.h"
 #include "instance/instance.h"
-#include "plan/capacity.h"
 #include "plan/gang.h"
+#include "velad/capacity.h"
 #include "velad/current.h"
 #include "velad/images.h"
 #include "velad/lease.h"
@@ -498,20 +498,33 @@ int plans_post(void *self, const struct api_request *req, struct api_response *r
 	return (json_object_object_get_ex(body, "bundles", NULL) ? plan_bundles : plan_request)(m, body, (unsigned)seconds, req, res, err);
 }
 
-int plans_capacity(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+static int begin_count(struct manager *m, struct error *err)
 {
-	struct manager *m = self;
 	struct arena arena = { 0 };
 	struct plan_input in;
 	int r = current_catch_up(m->now, CURRENT_PLAN, err);
 
-	(void)req;
 	if (r == 0)
 		r = input_of_now(m, &in, NULL, 0, &arena, err);
 	if (r == 0)
-		r = plan_capacity_json(&res->body, &in, err);
+		r = capacity_count(m->capacity, &in, &arena, clock_usec(CLOCK_MONOTONIC), err);
 	arena_done(&arena);
 	return r;
+}
+
+int plans_capacity(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	struct manager *m = self;
+	int r = capacity_get(m->capacity, &res->body, req->came, err);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	if (req->late)
+		return error_set(err, -ETIMEDOUT, "what fits was not counted within %d seconds; ask again, or have fewer [plan] shapes", API_WAIT_MAX);
+	if (!capacity_counts(m->capacity))
+		r = begin_count(m, err);
+	res->wait = API_WAIT_MAX;
+	return r < 0 ? r : API_WAIT;
 }
 
 static int answer(struct api_response *res, json_object *o, struct error *err)

@@ -69,8 +69,16 @@ is "used once" "4" "$(ctl create again --plan "$id" --bundle 1 >/dev/null 2>&1; 
 ctl create gang-0 --plan "$id" >/dev/null 2>&1
 is "both used: the lease is gone" "running running no leases" "$(ctl -o json show gang-0 | of 'd["state"]') $(ctl -o json show gang-1 | of 'd["state"]') $(ctl leases)"
 is "capacity knows who has what" "True" "$(ctl -o json capacity | of 'any(r["rule"] == "device.taken" and "gang-1" in r["text"] for r in d["shapes"][0]["blocked"])')"
-ctl delete gang-0 >/dev/null 2>&1
+for i in {0..7}; do
+	ctl -o json capacity >"$dir/free.$i" &
+	clients[i]=$!
+done
+wait "${clients[@]:0:8}"
+is "eight who ask at once all have an answer" "1" "$(for f in "$dir"/free.?; do of 'd["free"]' <"$f"; done | sort -u | wc -l)"
+was=$(ctl -o json capacity | of 'd["free"]')
 ctl delete gang-1 >/dev/null 2>&1
+is "it is of the moment when it is asked" "$((was + 1))" "$(ctl -o json capacity | of 'd["free"]')"
+ctl delete gang-0 >/dev/null 2>&1
 
 # ---- better devices that come free do not change a lease
 read -r id gpu2 _ < <(lease 60 --require "$(ctl -o json topo | of "[n['bdf'] for n in d['nodes'] if n['kind'] == 'gpu'][-1]")")
