@@ -207,12 +207,15 @@ static void wait_all(struct fx *fx)
 	}
 }
 
+/* Shared with the child: the delete that it was to do was accepted. */
+static bool *accepted;
+
 static void child(struct fx *fx, enum job job, enum fake_when when, unsigned k)
 {
 	if (job == JOB_DELETE) {
 		fx_open(fx);
 		fake_arm(fx->machine, FAKE_CRASHES, when, k, false);
-		(void)fx_delete(fx, "a");
+		*accepted = fx_delete(fx, "a") != 0;
 	} else {
 		fake_arm(fx->machine, FAKE_CRASHES, when, k, false);
 		fx_open(fx);
@@ -230,6 +233,11 @@ static bool crash(struct found *f, enum job job, enum fake_when when, unsigned k
 	int status;
 	pid_t pid;
 
+	if (!accepted)
+		accepted = mmap(NULL, sizeof(*accepted), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_true(accepted != MAP_FAILED);
+	if (job == JOB_DELETE)
+		*accepted = false;
 	fx_close(&f->fx);
 	fake_forget_last(f->fx.machine);
 	pid = fork();
@@ -266,9 +274,9 @@ static void expect_recovered(struct found *f, enum job job)
 				    "instance a: velad was restarted during create; everything was given back");
 		json_object_put(o);
 	}
-	if (job == JOB_DELETE)
+	if (job == JOB_DELETE && *accepted)
 		assert_string_equal(buf, "");
-	else
+	if (job != JOB_DELETE || buf[0]) /* a call of the daemon's own, before the delete, may have been the one that crashed */
 		assert_true(fx_wait(&f->fx, fx_delete(&f->fx, "a")));
 	fx_expect_state(&f->fx, "a", "");
 	assert_int_equal(fx_taken(&f->fx), 0);
