@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What guests of other systems suffered from, on the hosts where it happened: the request, and what its guest has to be. Each test names
- * the public report. */
+ * the public report, and has its number in our collection of them; 56 to 59 are in tests/hostsim/test_vf.sh, 80 in test_api.sh. */
 #include "guest/guest.h"
 
 #include <errno.h>
@@ -75,7 +75,7 @@ static size_t count(const char *text, const char *what)
 }
 
 /* nccl 1464, 949; kata-containers 7967: a GPU and its VF lost their switch in the guest, and with it GPUDirect. */
-static void gpu_and_vf_share_a_switch(void **state)
+static void case_1_2_9_gpu_and_vf_share_a_switch(void **state)
 {
 	struct guest g;
 
@@ -90,7 +90,7 @@ static void gpu_and_vf_share_a_switch(void **state)
 }
 
 /* nccl 949: half the bandwidth, for ACS turned its requests away. That host has no ATS, and whoever asks learns it. */
-static void redirected_is_said(void **state)
+static void case_2_redirected_is_said(void **state)
 {
 	struct guest g;
 	size_t said = 0;
@@ -108,7 +108,7 @@ static void redirected_is_said(void **state)
 }
 
 /* nccl-tests 380: more than two NICs, and nobody said which pair went where. All pairs have a verdict, and the port that gave it. */
-static void every_pair_has_a_verdict(void **state)
+static void case_3_every_pair_has_a_verdict(void **state)
 {
 	struct guest g;
 
@@ -130,7 +130,7 @@ static void every_pair_has_a_verdict(void **state)
 }
 
 /* nccl-tests 201: GPU and NIC that no switch joins. Whoever insists gets them, and hears what it costs; at PIX they are refused. */
-static void far_pairs_are_said(void **state)
+static void case_4_far_pairs_are_said(void **state)
 {
 	struct topo *t = test_topo_host("xe9680");
 	struct plan *p = test_plan(t, "{\"gpus\":1,\"vfs\":1,\"vcpus\":2,\"require\":[\"0000:19:00.0\",\"0000:9c:00.1\"]}", NULL, 0);
@@ -151,7 +151,7 @@ static void far_pairs_are_said(void **state)
 }
 
 /* nccl 1843, 977: a host's dump in the guest. Of the file each function is the guest's own, and each switch that is not is on no bus. */
-static void nccl_has_the_guests_addresses(void **state)
+static void case_6_7_nccl_has_the_guests_addresses(void **state)
 {
 	struct guest g;
 	size_t found = 0;
@@ -172,7 +172,7 @@ static void nccl_has_the_guests_addresses(void **state)
 
 /* nccl 811: addresses in the guest changed, and the file did not. It is made from the same numbers as the domain, so with another bundle,
  * where the second GPU is at another address, it has that one. */
-static void nccl_follows_the_addresses(void **state)
+static void case_8_nccl_follows_the_addresses(void **state)
 {
 	struct guest one, more;
 	char a[BDF_TEXT_MAX], b[BDF_TEXT_MAX];
@@ -190,8 +190,48 @@ static void nccl_follows_the_addresses(void **state)
 	guest_done(&more);
 }
 
+/* kata-containers 12905: a GPU and its audio function came to two buses of the guest. They are one device there, too. */
+static void case_11_functions_stay_together(void **state)
+{
+	const struct guest_device *gpu, *audio;
+	struct guest g;
+
+	(void)state;
+	guest_init(&g, "workstation-epyc-starship-2gpu", "{\"gpus\":1,\"gdr\":\"off\",\"vcpus\":2,\"require\":[\"0000:41:00.0\"]}");
+	gpu = device(&g, test_bdf("0000:41:00.0"));
+	audio = device(&g, test_bdf("0000:41:00.1"));
+	assert_int_equal(gpu->at.bus, audio->at.bus);
+	assert_int_equal(gpu->at.slot, audio->at.slot);
+	assert_true(gpu->at.function == 0 && gpu->multifunction && audio->at.function == 1 && !audio->multifunction);
+	assert_int_equal(g.layout.ndevices, 2);
+	guest_done(&g);
+}
+
+/* kubevirt 19103: grouped by NUMA node, a GPU and a NIC of two roots looked near. They share a cell and no expander, and no switch. */
+static void case_13_roots_are_apart(void **state)
+{
+	static const char near[] = "{\"gpus\":1,\"vfs\":1,\"vcpus\":2,\"max_path\":\"PXB\",\"require\":[\"0000:19:00.0\",\"0000:3c:00.1\"]}";
+	unsigned gpu, vf;
+	struct plan *p;
+	struct guest g;
+
+	(void)state;
+	guest_init(&g, "xe9680", "{\"gpus\":1,\"vfs\":1,\"vcpus\":2,\"require\":[\"0000:19:00.0\",\"0000:3c:00.1\"]}");
+	gpu = above(&g, g.plan->gpu[0], GUEST_PXB);
+	vf = above(&g, g.plan->vf[0].bdf, GUEST_PXB);
+	assert_int_equal(g.plan->vf[0].path, TOPO_NODE);
+	assert_true(gpu && vf && gpu != vf);
+	assert_int_equal(g.layout.controller[gpu - 1].cell, g.layout.controller[vf - 1].cell);
+	assert_int_equal(g.plan->ncells, 1);
+	assert_int_not_equal(above(&g, g.plan->gpu[0], GUEST_USP), above(&g, g.plan->vf[0].bdf, GUEST_USP));
+	p = test_plan(g.topo, near, NULL, 0);
+	assert_false(p->fits);
+	plan_free(p);
+	guest_done(&g);
+}
+
 /* kubevirt 13926: numa_node -1. OpenNebula 7408: the wrong one. Each GPU is below an expander of the cell that its own node backs. */
-static void nodes_are_the_hosts(void **state)
+static void case_12_15_nodes_are_the_hosts(void **state)
 {
 	struct guest g;
 
@@ -209,7 +249,7 @@ static void nodes_are_the_hosts(void **state)
 }
 
 /* kubevirt 17886: a device whose address was given lost its place without a word. Nobody gives one here. */
-static void addresses_are_not_asked_for(void **state)
+static void case_17_addresses_are_not_asked_for(void **state)
 {
 	static const char *const requests[] = { "{\"gpus\":1,\"guest_address\":\"0000:05:00.0\"}", "{\"gpus\":1,\"x-no-mmap\":true}",
 						"{\"gpus\":1,\"iommufd\":true}" };
@@ -227,7 +267,7 @@ static void addresses_are_not_asked_for(void **state)
 }
 
 /* lxd 15872, 14380, 14381: BARs of 256 GiB, and a window that was left as it is: eight take 8 TiB, told to libvirt and to OVMF. */
-static void big_bars_have_a_window(void **state)
+static void case_78_big_bars_have_a_window(void **state)
 {
 	struct guest g;
 
@@ -241,7 +281,7 @@ static void big_bars_have_a_window(void **state)
 }
 
 /* The same on a CPU that has no room for them: refused with the numbers, and fewer fit. */
-static void big_bars_without_room(void **state)
+static void case_78_big_bars_without_room(void **state)
 {
 	char *text = test_host_text("hgx-b200-8gpu"), *bits = strstr(text, "52 bits physical");
 	struct plan_request r = test_request("{\"gpus\":8,\"vcpus\":8,\"memory\":2147483648}");
@@ -273,16 +313,18 @@ static void big_bars_without_room(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(gpu_and_vf_share_a_switch),
-		cmocka_unit_test(redirected_is_said),
-		cmocka_unit_test(every_pair_has_a_verdict),
-		cmocka_unit_test(far_pairs_are_said),
-		cmocka_unit_test(nccl_has_the_guests_addresses),
-		cmocka_unit_test(nccl_follows_the_addresses),
-		cmocka_unit_test(nodes_are_the_hosts),
-		cmocka_unit_test(addresses_are_not_asked_for),
-		cmocka_unit_test(big_bars_have_a_window),
-		cmocka_unit_test(big_bars_without_room),
+		cmocka_unit_test(case_1_2_9_gpu_and_vf_share_a_switch),
+		cmocka_unit_test(case_2_redirected_is_said),
+		cmocka_unit_test(case_3_every_pair_has_a_verdict),
+		cmocka_unit_test(case_4_far_pairs_are_said),
+		cmocka_unit_test(case_6_7_nccl_has_the_guests_addresses),
+		cmocka_unit_test(case_8_nccl_follows_the_addresses),
+		cmocka_unit_test(case_11_functions_stay_together),
+		cmocka_unit_test(case_13_roots_are_apart),
+		cmocka_unit_test(case_12_15_nodes_are_the_hosts),
+		cmocka_unit_test(case_17_addresses_are_not_asked_for),
+		cmocka_unit_test(case_78_big_bars_have_a_window),
+		cmocka_unit_test(case_78_big_bars_without_room),
 	};
 
 	return cmocka_run_group_tests_name("cases", tests, NULL, NULL);

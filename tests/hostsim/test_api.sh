@@ -129,4 +129,17 @@ is "nor was it touched" "200 ETag=$tag" "$(http GET /v1/instances/two)"
 is "that generation" "202 Location=/v1/operations/$((last + 1))" "$(http DELETE /v1/instances/two '' "If-Match:$tag")"
 is "by now it is another one, or gone" "412 404" "$(http DELETE /v1/instances/two '' "If-Match:$tag" | sed s/404/412/) $(http GET "/v1/operations/$((last + 1))?wait=20" >/dev/null; http GET /v1/instances/two)"
 is "If-Match where nothing has a generation" "400" "$(http POST /v1/operations/$((last + 1))/cancel '' 'If-Match:"1"')"
+
+# ---- case 80: a start takes longer than its client waits (here for a driver; on a host, for memory)
+slow=$(ctl -o json topo | of "[n['bdf'] for n in d['nodes'] if n['kind'] == 'gpu'][0]")
+echo "sys/bus/pci/drivers/vfio-pci/bind:write:hang 600:1" >"$sim/fault"
+ctl create slow --gpus 1 --require "$slow" --vcpus 1 --memory 256M --timeout 1 >"$dir/slow" 2>&1
+is "case 80: the client's time is up, and it is told how to go on" "8 1" "$? $(grep -c "goes on; see velactl op wait [0-9]*$" "$dir/slow")"
+id=$(grep -o '[0-9]*$' "$dir/slow" | tail -n 1)
+is "case 80: the operation goes on, and others are answered" "running provisioning" "$(ctl -o json op show "$id" | of 'd["state"]') $(ctl -o json show slow | of 'd["state"]')"
+is "case 80: asked for again, it is not made twice" 4 "$(ctl create slow --gpus 1 --vcpus 1 --memory 256M >/dev/null 2>&1; echo $?)"
+(sleep 0.5; echo clear >"$sim/fault") &
+ctl op wait "$id" >/dev/null 2>&1
+is "case 80: another client hears the end of it" "0 succeeded running" "$? $(ctl -o json op show "$id" | of 'd["state"]') $(ctl -o json show slow | of 'd["state"]')"
+ctl delete slow >/dev/null 2>&1
 summary
