@@ -64,7 +64,13 @@ static bool has_function(const struct scene *s, struct bdf bdf)
 	return false;
 }
 
-/* What is not there is left out; what cannot be read is there, and unknown. A serial number of zeros is none. */
+/* One of zeros is none. */
+static bool has_serial(const struct act_alive *a)
+{
+	return strspn(a->serial, "0") != strlen(a->serial);
+}
+
+/* What is not there is left out; what cannot be read is there, and unknown. */
 static int add_function(struct scene *s, struct bdf bdf, bool vf, struct error *err)
 {
 	const struct act *act = &s->m->env.act;
@@ -93,7 +99,7 @@ static int add_function(struct scene *s, struct bdf bdf, bool vf, struct error *
 	}
 	s->fn[s->nfn] = (struct reconcile_function){
 		.bdf = bdf, .vf = vf, .group = group_of(s, bdf_text(name, bdf)),
-		.serial = r == 0 && alive.answers && strspn(alive.serial, "0") != strlen(alive.serial) ? arena_strdup(&s->arena, alive.serial) : "",
+		.serial = r == 0 && alive.answers && has_serial(&alive) ? arena_strdup(&s->arena, alive.serial) : "",
 		.driver = d == 0 ? arena_strdup(&s->arena, driver.driver) : NULL,
 	};
 	return s->fn[s->nfn++].serial ? 0 : no_memory(err);
@@ -379,6 +385,40 @@ int adopt_check(struct inst_manager *m, struct job *j, bool must, struct error *
 		r = adopt_rows_domain(tx, &j->in->domain, j->in->name, &j->arena, why);
 	j->steps.domain = j->in->domain;
 	return r < 0 ? r : adopt_rows_check(tx, j->in->name, why);
+}
+
+static int check_card(const struct act *act, const struct reconcile_device *d, struct error *why)
+{
+	struct bdf at = bdf_eq(d->pf, BDF_NONE) ? d->bdf : d->pf;
+	struct act_alive now = { 0 };
+	char name[BDF_TEXT_MAX];
+	int r = *d->serial ? act->ops->alive(act->self, &now, at, why) : 0;
+
+	(void)bdf_text(name, at);
+	if (r == -ENODEV)
+		return error_set(why, r, "its card, serial number %s, is not at %s; put it back, or delete the instance", d->serial, name);
+	if (r == 0 && *d->serial && now.answers && has_serial(&now) && strcmp(now.serial, d->serial) != 0)
+		return error_set(why, -ESTALE, "another card is at %s: its serial number is %s, and was %s; put the card back, or delete the instance",
+				 name, now.serial, d->serial);
+	return r;
+}
+
+int adopt_check_cards(struct inst_manager *m, struct job *j, struct error *why)
+{
+	struct reconcile_input in = { 0 };
+	int r = 0;
+
+	{
+		auto_(store_end) struct store_tx *tx = NULL;
+
+		r = store_begin(&tx, m->store, why);
+		if (r == 0)
+			r = adopt_rows_load(tx, &in, &j->arena, why);
+	}
+	for (size_t i = 0; r == 0 && i < in.ninstances; i++)
+		for (size_t k = 0; r == 0 && k < in.instance[i].n && strcmp(in.instance[i].name, j->in->name) == 0; k++)
+			r = check_card(&m->env.act, &in.instance[i].device[k], why);
+	return r;
 }
 
 int adopt_check_function(struct inst_manager *m, struct bdf bdf, struct error *why)

@@ -9,7 +9,7 @@
 
 #include "base/bdf.h"
 
-#define ADOPT_MOVED "device.moved" /* a finding that stays: the instance cannot start as it was planned */
+#define ADOPT_MOVED "device.moved" /* a finding that stays until a start with another plan */
 
 struct error;
 struct inst_manager;
@@ -35,5 +35,7 @@ int adopt_look(struct inst_manager *m, bool machine, struct error *err);
 void adopt_look_after(struct inst_manager *m, const char *name);
 /* Before the operation gives or takes devices: -EBUSY if another domain has one of them. must: -EREMOTEIO if libvirt cannot be asked. */
 int adopt_check(struct inst_manager *m, struct job *j, bool must, struct error *why);
-/* The same for a function that is nobody's. */
+/* -ENODEV, -ESTALE: where one of its cards was is none, or another one. */
+int adopt_check_cards(struct inst_manager *m, struct job *j, struct error *why);
+/* The same as the first for a function that is nobody's. */
 int adopt_check_function(struct inst_manager *m, struct bdf bdf, struct error *why);

@@ -304,8 +304,10 @@ static int move_all(struct inst_manager *m, struct store_tx *tx, const struct re
 		r = arrive(tx, &d[i], err);
 		if (r == 0)
 			r = void_ports(m, tx, d[i].instance, err);
-		(void)error_set(&why, -ESTALE, "it was at %s when the instance was planned; the instance keeps it, and cannot start as it is: "
-				"delete it, and create it again", bdf_text(was, d[i].bdf));
+		(void)error_set(&why, -ESTALE, "it was at %s when the instance was planned; the instance keeps it, and its next start makes the plan "
+				"anew", bdf_text(was, d[i].bdf));
+		if (r == 0)
+			r = rows_finding_drop(tx, d[i].instance, ADOPT_MOVED, was, err);
 		if (r == 0)
 			r = note(tx, d[i].instance, ADOPT_MOVED, bdf_text(now, d[i].to), why.text, err);
 		why = ERROR_INIT;

@@ -27,6 +27,21 @@ static int absent(const struct steps *s, struct seen *ret, const char *name, str
 	return r;
 }
 
+/* A guest that was off has them from its first start: made once, they are there. A disk that is gone is not made again, for the next
+ * one would be empty. */
+static int made(const struct steps *s, struct seen *ret, const struct rows_step *step, bool precious, struct error *err)
+{
+	struct act_file now;
+	int r = s->act.ops->file(s->act.self, &now, step->target, err);
+
+	if (r == 0 && precious && !now.there)
+		return error_set(err, -ENOENT, "the file %s, a disk of this guest, is gone from the directory of images; put it back, or delete "
+				 "the instance", step->target);
+	ret->so = r == 0 && now.there;
+	(void)snprintf(ret->value, sizeof(ret->value), "absent"); /* as it was at first */
+	return r;
+}
+
 static int revert_file(const struct steps *s, const struct rows_step *step, const char *original, struct error *err)
 {
 	(void)original; /* always "absent" */
@@ -90,6 +105,8 @@ static int probe_disk(const struct steps *s, struct seen *ret, const struct rows
 	struct image_disk disk;
 	int r = read_disk(s, &disk, step, err);
 
+	if (r == 0 && step->state == STEP_DONE)
+		return made(s, ret, step, true, err);
 	return r < 0 ? r : absent(s, ret, step->target, err);
 }
 
@@ -164,7 +181,9 @@ static int load_seed(const struct steps *s, struct steps_files *ret, const struc
 
 static int probe_seed(const struct steps *s, struct seen *ret, const struct rows_step *step, struct error *err)
 {
-	return absent(s, ret, step->target, err);
+	bool mine = step->state == STEP_DONE || step->state == STEP_BEGUN; /* it is put there whole */
+
+	return mine ? made(s, ret, step, false, err) : absent(s, ret, step->target, err);
 }
 
 static int apply_seed(const struct steps *s, const struct rows_step *step, struct error *err)

@@ -128,6 +128,18 @@ enum inst_order { INST_START, INST_STOP, INST_REBOOT, INST_RESET, INST_ORDER_MAX
  * is in another state, or an operation runs on it. An instance that is stopped keeps its devices. */
 int inst_order(struct inst_manager *m, uint64_t *ret_op, const char *name, enum inst_order order, unsigned grace, struct error *err);
 
+struct inst_moved {
+	bool        moved;   /* a card of it is in another place than when it was planned; else the rest is not set */
+	const char *request, *uuid;
+	struct bdf *device;  /* what it has, where that is now */
+	size_t      n;
+};
+
+int inst_moved(struct inst_manager *m, struct inst_moved *ret, const char *name, struct arena *arena, struct error *err); /* in the arena */
+/* As INST_START. plan: instead of the one it had, with its domain XML and the like, of where its cards are; NULL: they are where they were,
+ * or -EBUSY. */
+int inst_start(struct inst_manager *m, uint64_t *ret_op, const char *name, const struct plan *plan, struct error *err);
+
 /* The console of a guest that runs, for a client's socket: first a line, "open", or why not, "CODE TEXT" (base/error.h's codes);
  * then what the guest says and is told, until either ends. Returns at once; fd stays the caller's. */
 #define INST_CONSOLE_OPEN "open\n"

@@ -15,6 +15,7 @@
 #include "instance/jobs.h"
 #include "instance/manager.h"
 #include "instance/op.h"
+#include "instance/replan.h"
 #include "instance/state.h"
 #include "instance/store.h"
 
@@ -39,6 +40,7 @@ struct asked {
 	const char         *name;
 	const struct wish  *wish;
 	unsigned            grace;
+	const struct plan  *plan; /* another one; NULL: it keeps its own */
 };
 
 static int add(struct store_tx *tx, uint64_t *ret_op, const struct rows_instance *in, enum op_kind kind, unsigned grace, struct error *err)
@@ -57,7 +59,7 @@ int life_begin_start(struct store_tx *tx, const struct rows_instance *in, struct
 	return add(tx, &op, in, OP_START, 0, err);
 }
 
-/* Its plan is for other places. */
+/* Its plan is for other places, and nobody has made another one: who started it does not know of that. */
 static int check_place(struct store_tx *tx, const struct asked *a, struct error *err)
 {
 	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
@@ -82,7 +84,7 @@ static int begin(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct 
 	if (r == 0 && !(a->wish->from >> in->state & 1))
 		return error_set(err, -EBUSY, "instance %s is %s; %s", a->name, inst_state_text(in->state), a->wish->instead);
 	if (r == 0)
-		r = check_place(tx, a, err);
+		r = a->plan ? replan_store(tx, in, a->plan, arena, err) : check_place(tx, a, err);
 	if (r == 0)
 		r = manager_check_queue(tx, err);
 	return r < 0 ? r : add(tx, ret_op, in, a->wish->op, a->grace, err);
@@ -90,7 +92,14 @@ static int begin(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct 
 
 int inst_order(struct inst_manager *m, uint64_t *ret_op, const char *name, enum inst_order order, unsigned grace, struct error *err)
 {
-	const struct asked a = { name, &wishes[order], grace };
+	const struct asked a = { .name = name, .wish = &wishes[order], .grace = grace };
+
+	return manager_begin(m, ret_op, begin, &a, err);
+}
+
+int inst_start(struct inst_manager *m, uint64_t *ret_op, const char *name, const struct plan *plan, struct error *err)
+{
+	const struct asked a = { .name = name, .wish = &wishes[INST_START], .plan = plan };
 
 	return manager_begin(m, ret_op, begin, &a, err);
 }
@@ -116,7 +125,8 @@ int life_run_start(struct inst_manager *m, struct job *j, struct error *err)
 {
 	struct error why = ERROR_INIT;
 
-	if (adopt_check(m, j, true, &why) == 0 && job_apply(j, &why) == 0)
+	if (adopt_check(m, j, true, &why) == 0 && adopt_check_cards(m, j, &why) == 0 && replan_give_back(&j->steps, &why) == 0 &&
+	    job_apply(j, &why) == 0)
 		return job_end(m, j, INST_RUNNING, false, NULL, err);
 	return end_failed(m, j, INST_STOPPED, &why, err);
 }

@@ -12,6 +12,7 @@
 #include "velad/current.h"
 #include "velad/manager.h"
 #include "velad/methods.h"
+#include "velad/remake.h"
 
 #define REASON_MAX 200
 
@@ -31,7 +32,16 @@ static int order(struct manager *m, const struct api_request *req, struct api_re
 
 int life_start(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
-	return order(self, req, res, INST_START, 0, err);
+	auto_(plan_free) struct plan *plan = NULL;
+	struct manager *m = self;
+	uint64_t op = 0;
+	int r = remake_plan(m, &plan, req, res, err);
+
+	if (r == 0)
+		r = methods_expect(m, req, err);
+	if (r == 0)
+		r = inst_start(m->instances, &op, req->param, plan, err);
+	return r != 0 ? r : methods_operation(m, res, op, err);
 }
 
 struct stop_body {

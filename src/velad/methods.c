@@ -296,7 +296,7 @@ static int plan_instance(struct manager *m, struct plan **ret, const struct plan
 }
 
 /* A velad that has just been started waits for libvirt's first answer; that is, the request does. */
-static int ask_libvirt(struct manager *m, const struct api_request *req, struct api_response *res, struct error *err)
+int methods_ask_libvirt(struct manager *m, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	int r = manager_libvirt(m, err);
 
@@ -306,13 +306,27 @@ static int ask_libvirt(struct manager *m, const struct api_request *req, struct 
 	return req->late ? (err->code = -EREMOTEIO) : API_WAIT;
 }
 
+int methods_guest(struct manager *m, struct plan *plan, const struct plan_request *request, const char *uuid, struct api_response *res,
+		  struct error *err)
+{
+	struct guest_dirs dirs;
+	int r = plan->fits ? images_dirs(m, &dirs, request, err) : refuse(plan, res, err);
+
+	if (r == 0 && plan_identify(plan, uuid) < 0)
+		r = error_set(err, -ENOMEM, "no memory for the addresses of VFs");
+	if (r == 0)
+		r = guest_plan_xml(plan, request, current_topo(m->now), m->offer.type, uuid, &dirs, err);
+	if (r == 0 && !plan->fits)
+		r = refuse(plan, res, err);
+	return r < 0 ? r : guest_rank_json(&plan->rank_map, plan, current_topo(m->now), err);
+}
+
 static int create(struct manager *m, const struct plans_body *body, const struct api_request *req, struct api_response *res,
 		  struct error *err)
 {
 	const struct plan_request *request = &body->request;
 	auto_(plan_free) struct plan *plan = NULL;
 	char uuid[SD_ID128_UUID_STRING_MAX];
-	struct guest_dirs dirs;
 	sd_id128_t id;
 	uint64_t op;
 	int r = plan_instance(m, &plan, request, body->lease, body->bundle, res, err);
@@ -320,22 +334,13 @@ static int create(struct manager *m, const struct plans_body *body, const struct
 	if (r == 0)
 		r = methods_match(m, req, err); /* planning has read the machine once more */
 	if (r == 0)
-		r = ask_libvirt(m, req, res, err);
-	if (r == 0)
-		r = images_dirs(m, &dirs, request, err);
+		r = methods_ask_libvirt(m, req, res, err);
 	if (r != 0)
 		return r;
 	r = sd_id128_randomize(&id);
 	if (r < 0)
 		return error_set(err, r, "cannot make a uuid: %s", strerror(-r));
-	if (plan_identify(plan, sd_id128_to_uuid_string(id, uuid)) < 0)
-		return error_set(err, -ENOMEM, "no memory for the addresses of VFs");
-	r = guest_plan_xml(plan, request, current_topo(m->now), m->offer.type, sd_id128_to_uuid_string(id, uuid),
-			   &dirs, err);
-	if (r == 0 && !plan->fits)
-		r = refuse(plan, res, err);
-	if (r == 0)
-		r = guest_rank_json(&plan->rank_map, plan, current_topo(m->now), err);
+	r = methods_guest(m, plan, request, sd_id128_to_uuid_string(id, uuid), res, err);
 	if (r == 0)
 		r = (body->start ? inst_create : inst_reserve)(m->instances, &op, request, plan, uuid, err);
 	if (r == 0 && body->lease)

@@ -34,16 +34,30 @@ static uint64_t now_usec(void)
 
 /* ---- a plan of now ---------------------------------------------------------------------------------- */
 
-/* Who has what; arrays in the arena. */
-static int held_now(struct manager *m, struct plan_input *ret, const struct lease *except, size_t bundle, struct arena *arena,
+static bool is_own(const char *owner, const char *name)
+{
+	static const char instance[] = "instance ";
+
+	return name && strncmp(owner, instance, sizeof(instance) - 1) == 0 && strcmp(owner + sizeof(instance) - 1, name) == 0;
+}
+
+/* Who has what, but the instance `but`, which may be NULL; arrays in the arena. */
+static int held_now(struct manager *m, struct plan_input *ret, const struct lease *except, size_t bundle, const char *but, struct arena *arena,
 		    struct error *err)
 {
+	size_t ntaken = 0, nrooms = 0;
 	struct plan_taken *taken = NULL;
 	struct plan_room *room = NULL;
-	int r = inst_taken(m->instances, &taken, &ret->ntaken, arena, err);
+	int r = inst_taken(m->instances, &taken, &ntaken, arena, err);
 
 	if (r == 0)
-		r = inst_rooms(m->instances, &room, &ret->nrooms, arena, err);
+		r = inst_rooms(m->instances, &room, &nrooms, arena, err);
+	for (size_t i = 0; r == 0 && i < ntaken; i++)
+		if (!is_own(taken[i].owner, but))
+			taken[ret->ntaken++] = taken[i];
+	for (size_t i = 0; r == 0 && i < nrooms; i++)
+		if (!is_own(room[i].owner, but))
+			room[ret->nrooms++] = room[i];
 	ret->taken = taken;
 	ret->room = room;
 	return r < 0 ? r : leases_hold(&m->leases, now_usec(), except, bundle, ret, arena, err);
@@ -52,7 +66,7 @@ static int held_now(struct manager *m, struct plan_input *ret, const struct leas
 int plans_taken(struct manager *m, const struct plan_taken **ret, size_t *n, struct arena *arena, struct error *err)
 {
 	struct plan_input in = { 0 };
-	int r = held_now(m, &in, NULL, 0, arena, err);
+	int r = held_now(m, &in, NULL, 0, NULL, arena, err);
 
 	*ret = in.taken;
 	*n = in.ntaken;
@@ -60,8 +74,8 @@ int plans_taken(struct manager *m, const struct plan_taken **ret, size_t *n, str
 }
 
 /* All but the request; arrays in the arena. */
-static int input_of_now(struct manager *m, struct plan_input *ret, const struct lease *except, size_t bundle, struct arena *arena,
-			struct error *err)
+static int input_of_now(struct manager *m, struct plan_input *ret, const struct lease *except, size_t bundle, const char *but,
+			struct arena *arena, struct error *err)
 {
 	struct plan_input in = { .topo = current_topo(m->now) };
 	struct plan_acs_held *held = NULL;
@@ -71,7 +85,7 @@ static int input_of_now(struct manager *m, struct plan_input *ret, const struct 
 	int r = plan_policy_load(&in.policy, &m->conf, err);
 
 	if (r == 0)
-		r = held_now(m, &in, except, bundle, arena, err);
+		r = held_now(m, &in, except, bundle, but, arena, err);
 	if (r == 0)
 		r = inst_acs_held(m->instances, &held, &in.nheld, arena, err);
 	if (r == 0)
@@ -95,6 +109,7 @@ struct attempt {
 	size_t              n;
 	const struct lease *except; /* a bundle of a lease whose devices are free to it; NULL: none */
 	size_t              bundle;
+	const char         *but; /* likewise an instance; NULL: none */
 	bool                gang;
 	struct plan        *plan; /* owned; the result */
 	struct plan_gang   *all;  /* or this */
@@ -110,7 +125,7 @@ static int plan_now(struct manager *m, struct attempt *a, struct error *err)
 {
 	struct arena arena = { 0 };
 	struct plan_input in;
-	int r = input_of_now(m, &in, a->except, a->bundle, &arena, err);
+	int r = input_of_now(m, &in, a->except, a->bundle, a->but, &arena, err);
 
 	if (r == 0 && a->gang) {
 		r = plan_gang_make(&a->all, &in, a->request, a->n, err);
@@ -188,6 +203,16 @@ int plans_make(struct manager *m, struct plan **ret, const struct plan_request *
 	       size_t bundle, struct error *err)
 {
 	struct attempt a = { .request = &request, .n = 1, .except = except, .bundle = bundle };
+	int r = make(m, &a, err);
+
+	if (r == 0)
+		*ret = a.plan;
+	return r;
+}
+
+int plans_remake(struct manager *m, struct plan **ret, const struct plan_request *request, struct error *err)
+{
+	struct attempt a = { .request = &request, .n = 1, .but = request->name };
 	int r = make(m, &a, err);
 
 	if (r == 0)
@@ -505,7 +530,7 @@ static int begin_count(struct manager *m, struct error *err)
 	int r = current_catch_up(m->now, CURRENT_PLAN, err);
 
 	if (r == 0)
-		r = input_of_now(m, &in, NULL, 0, &arena, err);
+		r = input_of_now(m, &in, NULL, 0, NULL, &arena, err);
 	if (r == 0)
 		r = capacity_count(m->capacity, &in, &arena, clock_usec(CLOCK_MONOTONIC), err);
 	arena_done(&arena);

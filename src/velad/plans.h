@@ -18,6 +18,8 @@ struct plan_taken;
  * keep still. */
 int plans_make(struct manager *m, struct plan **ret, const struct plan_request *request, const struct lease *except,
 	       size_t bundle, struct error *err);
+/* One of what the instance of that name has, whose devices, CPUs and memory are free to it. */
+int plans_remake(struct manager *m, struct plan **ret, const struct plan_request *request, struct error *err);
 /* Devices that instances or leases hold. */
 int plans_taken(struct manager *m, const struct plan_taken **ret, size_t *n, struct arena *arena, struct error *err);
 

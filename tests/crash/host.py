@@ -66,6 +66,11 @@ class Host:
             data[BUSES + 2] = new if i == 0 else max(new, data[BUSES + 2])
             self.put(port, data)
 
+    def take(self, other, bdf):
+        """All that there is of a function in another host, which this one lacks."""
+        have = {e[0] for e in self.entries}
+        self.entries += [e for e in other.entries if bdf in e[0] and e[0] not in have]
+
     def groups(self, more):
         """As after a kernel that counts IOMMU groups otherwise."""
         self.rename(r"(iommu_groups/)(\d+)", lambda m: m[1] + str(int(m[2]) + more))

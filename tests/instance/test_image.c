@@ -133,6 +133,44 @@ static void image_changed(void **state)
 	fx_done(&fx);
 }
 
+static char *file_called(struct fx *fx, const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(fx->machine->file); i++)
+		if (strcmp(fx->machine->file[i], name) == 0)
+			return fx->machine->file[i];
+	return NULL;
+}
+
+/* The disk that a guest had when it was stopped is the one that it has when it is started; one that is gone is not made anew. */
+static void started_again(void **state)
+{
+	struct fx fx;
+	char *disk;
+
+	(void)state;
+	fx_new(&fx);
+	fx_open(&fx);
+	assert_true(fx_wait(&fx, add(&fx)));
+	fx_create_done(&fx, &disked);
+	fake_pause(fx.machine, "disk_make"); /* would never end */
+	for (int i = 0; i < 2; i++) {
+		assert_true(fx_wait(&fx, fx_order(&fx, "a", INST_STOP, 0)));
+		fx_reopen(&fx);
+		assert_true(fx_wait(&fx, fx_order(&fx, "a", INST_START, 0)));
+	}
+	assert_true(fx_wait(&fx, fx_order(&fx, "a", INST_STOP, 0)));
+	disk = file_called(&fx, "a.disk");
+	assert_non_null(disk);
+	disk[0] = '-';
+	assert_false(fx_wait(&fx, fx_order(&fx, "a", INST_START, 0)));
+	assert_null(file_called(&fx, "a.disk"));
+	disk[0] = 'a';
+	assert_true(fx_wait(&fx, fx_order(&fx, "a", INST_START, 0)));
+	assert_true(fx_wait(&fx, fx_delete(&fx, "a")));
+	assert_null(file_called(&fx, "a.disk"));
+	fx_done(&fx);
+}
+
 /* ---- faults at every call ---------------------------------------------------------------------------- */
 
 /* False once k is beyond its calls. */
@@ -240,7 +278,7 @@ static void add_crashes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(used_and_unused), cmocka_unit_test(no_instance), cmocka_unit_test(image_changed),
+		cmocka_unit_test(used_and_unused), cmocka_unit_test(no_instance), cmocka_unit_test(image_changed), cmocka_unit_test(started_again),
 		cmocka_unit_test(each_call_fails), cmocka_unit_test(add_crashes),
 	};
 

@@ -257,7 +257,7 @@ static void another_card(void **state)
 	assert_false(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_START, 0)));
 	fx_expect_state(&l.fx, "a", "stopped");
 	assert_int_equal(inst_json(l.fx.m, &o, "a", &err), 0);
-	assert_non_null(strstr(fx_string(o, "error"), "step lend " GPU ": it is another device now"));
+	assert_non_null(strstr(fx_string(o, "error"), "another card is at " GPU));
 	json_object_put(o);
 	(void)snprintf(fn(&l.fx, GPU)->serial, ACT_SERIAL_MAX, "48b02d0000000001");
 	assert_true(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_START, 0)));
