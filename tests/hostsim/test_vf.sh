@@ -122,6 +122,15 @@ out=$(ctl create one "${guest[@]}" --vf "$all" 2>&1) || not_ok "create" "$out"
 is "everything that can be set" "${all//,/ }" "$(settings 0)"
 for how in reboot stop start; do ctl "$how" one >/dev/null 2>&1; done
 is "case 59: it stays over a reboot, a stop and a start" "${all//,/ }" "$(settings 0)"
+uuid() { ctl -o json show one | of 'd["uuid"]'; }
+uuid=$(uuid)
+stop_velad KILL; unmount; rm -f "$dir/uevents" # the host reboots: no VFs, no guests
+mount_host --uevents "$dir/uevents" "$PWD/tests/hosts/hgx-b200-8gpu/sys.txt" || exit 1
+start_velad
+state() { ctl -o json show one | of 'd["state"]'; }
+until_is stopped state
+ctl start one >/dev/null 2>&1
+is "case 59: and over a reboot of the host, as its id does" "$uuid ${all//,/ }" "$(uuid) $(settings 0)"
 ctl create two --vfs 1 --vcpus 1 --memory 256M --require 0000:18:00.2 >/dev/null 2>&1 # the port keeps its VFs
 ctl delete one >/dev/null
 ctl create three "${guest[@]}" >/dev/null 2>&1
