@@ -4,9 +4,8 @@
 
 #include "support.h"
 
-static json_object *map_of(const char *request, const char *host)
+static json_object *map_of_topo(const char *request, struct topo *t)
 {
-	struct topo *t = test_topo_host(host);
 	struct plan *p = test_plan(t, request, NULL, 0);
 	struct error err = ERROR_INIT;
 	json_object *map = NULL;
@@ -17,6 +16,11 @@ static json_object *map_of(const char *request, const char *host)
 	plan_free(p);
 	topo_unref(t);
 	return map;
+}
+
+static json_object *map_of(const char *request, const char *host)
+{
+	return map_of_topo(request, test_topo_host(host));
 }
 
 static json_object *at(json_object *o, const char *list, size_t i)
@@ -65,6 +69,31 @@ static void pairs(void **state)
 	json_object_put(map);
 }
 
+/* Where on the board a GPU is (NVML's module id, which is no PCI order) and in which slot, and where its NIC is plugged in. */
+static void places(void **state)
+{
+	char *host = test_host_text("xe9680"), *more = NULL;
+	json_object *map, *neighbour, *tenant;
+
+	(void)state;
+	assert_true(asprintf(&more, "%ssys/bus/pci/slots/37/address\t0000:19:00\n", host) > 0);
+	map = map_of_topo("{\"gpus\":2,\"vfs_per_gpu\":1,\"max_path\":\"PIX\",\"vcpus\":2}", test_topo_text(more));
+	assert_string_equal(text(at(map, "gpus", 0), "module"), "2");
+	assert_string_equal(text(at(map, "gpus", 1), "module"), "4");
+	assert_string_equal(text(at(map, "gpus", 0), "slot"), "37");
+	assert_string_equal(text(at(map, "gpus", 1), "slot"), "null");
+	neighbour = json_object_object_get(at(map, "vfs", 1), "neighbour");
+	assert_string_equal(text(at(map, "vfs", 1), "port"), "enp60s0np0");
+	assert_string_equal(text(neighbour, "name"), "leaf-03");
+	assert_string_equal(text(neighbour, "port"), "Ethernet1/1");
+	tenant = json_object_object_get(map, "tenant");
+	assert_null(strstr(json_object_to_json_string(tenant), "leaf"));
+	assert_null(strstr(json_object_to_json_string(tenant), "module"));
+	json_object_put(map);
+	free(more);
+	free(host);
+}
+
 /* The same plan gives the same text. */
 static void stable(void **state)
 {
@@ -86,7 +115,7 @@ static void stable(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(pairs), cmocka_unit_test(stable) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(pairs), cmocka_unit_test(places), cmocka_unit_test(stable) };
 
 	return cmocka_run_group_tests_name("rank", tests, NULL, NULL);
 }
