@@ -34,6 +34,7 @@ struct control {
 	uint32_t     resume; /* ends what hangs */
 	int64_t      clock;  /* seconds that the time of day is ahead */
 	char         dir[64];
+	char         only[32]; /* of libvirt's calls; "": all */
 };
 
 static struct control *control;
@@ -193,9 +194,9 @@ int gettimeofday(struct timeval *restrict ret, void *restrict zone)
 
 /* ---- libvirt: what changes a domain, and what looks at one -------------------------------------------------------- */
 
-static int virt_fails(void)
+static int virt_fails(const char *name)
 {
-	if (!control || !hit(&control->virt))
+	if (!control || (control->only[0] && strcmp(control->only, name) != 0) || !hit(&control->virt))
 		return 0;
 	while (control->virt.how == HANG && !control->resume)
 		(void)syscall(SYS_nanosleep, &(struct timespec){ .tv_nsec = 5 * 1000 * 1000 }, NULL);
@@ -208,10 +209,11 @@ static int virt_fails(void)
 		static type(*next) params;                                      \
 		if (!next)                                                      \
 			*(void **)&next = dlsym(RTLD_NEXT, #name);              \
-		return virt_fails() ? (fails) : next args;                      \
+		return virt_fails(#name) ? (fails) : next args;                      \
 	}
 
 VIRT(virConnectPtr, NULL, virConnectOpen, (const char *uri), (uri))
+VIRT(int, -1, virConnectListAllDomains, (virConnectPtr c, virDomainPtr **all, unsigned flags), (c, all, flags))
 VIRT(virDomainPtr, NULL, virDomainLookupByName, (virConnectPtr c, const char *name), (c, name))
 VIRT(virDomainPtr, NULL, virDomainDefineXML, (virConnectPtr c, const char *xml), (c, xml))
 VIRT(virDomainPtr, NULL, virDomainDefineXMLFlags, (virConnectPtr c, const char *xml, unsigned flags), (c, xml, flags))

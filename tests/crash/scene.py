@@ -23,12 +23,14 @@ class Control:
     def __init__(self, path, directory):
         self.path = path
         with open(path, "wb") as f:
-            f.write(struct.pack("=8IiIq64s", *[0] * 11, directory.encode()))
+            f.write(struct.pack("=8IiIq64s32s", *[0] * 11, directory.encode(), b""))
         os.chmod(path, 0o666)
         with open(path, "r+b") as f:
             self.map = mmap.mmap(f.fileno(), 0)
 
-    def arm(self, what, at, how, error=0):
+    def arm(self, what, at, how, error=0, only=""):
+        """only: the name of libvirt's call that counts; "": all do."""
+        struct.pack_into("=32s", self.map, 112, only.encode())
         struct.pack_into("=iI", self.map, 32, error, 0)
         struct.pack_into("=4I", self.map, self.AT[what], 0, at, 0, how)
 
