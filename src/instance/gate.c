@@ -210,16 +210,30 @@ static int apply_nothing(const struct steps *s, const struct rows_step *step, st
 	return 0;
 }
 
-static int revert_lend(const struct steps *s, const struct rows_step *step, const char *original, struct error *err)
+static int is_whole(const struct steps *s, struct bdf fn, const char *was, struct error *err)
 {
 	struct act_alive now = { 0 };
-	int r = look(&s->act, &now, step->bdf, err);
+	int r = look(&s->act, &now, fn, err);
+
+	if (r == 0)
+		r = check_whole(was, &now, err);
+	if (r < 0 && r != -ENODEV)
+		(void)condemn(err, "it is not as it was when it was lent");
+	return r;
+}
+
+static int revert_lend(const struct steps *s, const struct rows_step *step, const char *original, struct error *err)
+{
+	int r = is_whole(s, step->bdf, original, err);
 
 	if (r == -ENODEV)
 		return steps_gone(s, step);
-	if (r == 0)
-		r = check_whole(original, &now, err);
-	return r < 0 ? condemn(err, "it is not as it was when it was lent") : 0;
+	return r < 0 ? GATE_QUARANTINED : 0;
+}
+
+int gate_verify(const struct steps *s, struct bdf fn, struct error *err)
+{
+	return s->gate->was ? is_whole(s, fn, s->gate->was, err) : 0;
 }
 
 const struct step_kind step_lend = { probe_lend, apply_nothing, revert_lend };
@@ -299,6 +313,19 @@ static int revert_reset(const struct steps *s, const struct rows_step *step, con
 	return r < 0 ? condemn(err, "it was not reset") : 0;
 }
 
+int gate_reset(const struct steps *s, struct bdf fn, struct error *err)
+{
+	int r = reset(s, fn, err);
+
+	if (r == -ENOTTY || r == -EBUSY) { /* it cannot be, or would hit others: that is for its delete to say */
+		*err = ERROR_INIT;
+		return 0;
+	}
+	if (r < 0 && r != -ENODEV)
+		(void)condemn(err, "it was not reset");
+	return r;
+}
+
 const struct step_kind step_reset = { probe_used, apply_nothing, revert_reset };
 
 /* ---- out of quarantine ----------------------------------------------------------------------------------- */
@@ -335,7 +362,32 @@ static int cleanse(const struct steps *s, const struct rows_step *step, const ch
 	return steps_gone(s, step);
 }
 
-static int find_row(struct inst_manager *m, struct quarantine **ret, struct bdf bdf, struct arena *arena, struct error *err)
+/* With its instance's other functions, where one that is stopped has it, a reset hits nobody else. */
+static int find_mine(struct gate *ret, struct store_tx *tx, struct bdf bdf, struct arena *arena, struct error *err)
+{
+	struct plan_taken *taken = NULL;
+	const char *owner = NULL;
+	struct bdf *mine;
+	size_t n = 0;
+	int r = rows_devices(tx, &taken, &n, arena, err);
+
+	if (r < 0)
+		return r;
+	mine = arena_array(arena, n + 1, sizeof(*mine));
+	if (!mine)
+		return error_set(err, -ENOMEM, "no memory for rows of the store");
+	mine[0] = bdf;
+	ret->mine = mine;
+	ret->nmine = 1;
+	for (size_t i = 0; i < n; i++)
+		owner = bdf_eq(taken[i].bdf, bdf) ? taken[i].owner : owner;
+	for (size_t i = 0; i < n && owner; i++)
+		if (!bdf_eq(taken[i].bdf, bdf) && strcmp(taken[i].owner, owner) == 0)
+			mine[ret->nmine++] = taken[i].bdf;
+	return 0;
+}
+
+static int find_row(struct inst_manager *m, struct quarantine **ret, struct gate *gate, struct bdf bdf, struct arena *arena, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
 	struct act_alive now = { 0 };
@@ -343,7 +395,13 @@ static int find_row(struct inst_manager *m, struct quarantine **ret, struct bdf 
 	bool known = m->env.act.ops->alive(m->env.act.self, &now, bdf, &ignored) == 0 && now.answers && *now.serial;
 	int r = store_begin(&tx, m->store, err);
 
-	return r < 0 ? r : quarantine_find_any(tx, ret, bdf, known ? now.serial : NULL, arena, err);
+	if (r == 0)
+		r = find_mine(gate, tx, bdf, arena, err);
+	if (r == 0)
+		r = quarantine_find_any(tx, ret, bdf, known ? now.serial : NULL, arena, err);
+	if (r == 0 && *ret)
+		gate->was = (*ret)->was;
+	return r;
 }
 
 static int drop_row(struct inst_manager *m, const struct quarantine *q, struct error *err)
@@ -418,24 +476,33 @@ int gate_look_again(struct inst_manager *m, struct error *err)
 	return r;
 }
 
+static int release(struct inst_manager *m, struct job *j, const struct rows_step *step, struct error *why, struct error *err)
+{
+	struct guard_self self = { .guard = &m->guard };
+	struct gate gate = { .release = m->env.release };
+	const struct steps s = { .act = guard_act(&self), .gate = &gate, .instance = "(quarantine)" };
+	struct quarantine *q = NULL;
+	int r = find_row(m, &q, &gate, step->bdf, &j->arena, err);
+
+	if (r < 0 || !q) /* this was done before a crash */
+		return r;
+	if (q->away || (adopt_check_function(m, step->bdf, why) == 0 && cleanse(&s, step, q->driver, why) == 0))
+		r = drop_row(m, q, err);
+	return r;
+}
+
 int gate_run_release(struct inst_manager *m, struct job *j, struct error *err)
 {
 	struct rows_step step = { .kind = PLAN_STEP_BIND, .target = j->op->instance, .bdf = BDF_NONE };
-	struct guard_self self = { .guard = &m->guard };
-	struct gate gate = { .mine = &step.bdf, .nmine = 1, .release = m->env.release };
-	const struct steps s = { .act = guard_act(&self), .gate = &gate, .instance = "(quarantine)" };
+	struct targets_hold hold = { .name = &step.target, .n = 1 }; /* a delete may come to it meanwhile */
 	struct error why = ERROR_INIT, all = ERROR_INIT;
-	struct quarantine *q = NULL;
 	int r;
 
 	if (!bdf_parse(&step.bdf, step.target))
 		return job_end_alone(m, j, &(struct error){ -EBADMSG, "the store has an operation on what is no BDF" }, err);
-	r = find_row(m, &q, step.bdf, &j->arena, err);
-	if (r == 0 && q) { /* else this was done before a crash */
-		gate.was = q->was;
-		if (q->away || (adopt_check_function(m, step.bdf, &why) == 0 && cleanse(&s, &step, q->driver, &why) == 0))
-			r = drop_row(m, q, err);
-	}
+	targets_lock(&m->targets, &hold);
+	r = release(m, j, &step, &why, err);
+	targets_unlock(&m->targets, &hold);
 	if (r < 0)
 		return r;
 	if (why.code)

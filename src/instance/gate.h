@@ -43,6 +43,11 @@ int gate_keep(struct store_tx *tx, const struct gate *g, const struct rows_step 
 /* Instead of its driver a function in quarantine gets an override that no driver has, so that none takes it. */
 int gate_park(const struct steps *s, const struct rows_step *step, struct error *err);
 
+/* Of a function whose guest has ended, and that stays its: reset, if it can be by itself, for else its next guest is the same; and
+ * verified, after that of all of them. s->gate as for a step. -ENODEV: it is gone. */
+int gate_reset(const struct steps *s, struct bdf fn, struct error *err);
+int gate_verify(const struct steps *s, struct bdf fn, struct error *err);
+
 /* Functions whose call ran out of time are looked at, if it has returned, and the reason says how they look; a port that answers is
  * in quarantine no more. */
 int gate_look_again(struct inst_manager *m, struct error *err);

@@ -15,7 +15,9 @@
 #include "instance/jobs.h"
 #include "instance/manager.h"
 #include "instance/op.h"
+#include "instance/quarantine.h"
 #include "instance/replan.h"
+#include "instance/rest.h"
 #include "instance/state.h"
 #include "instance/store.h"
 
@@ -85,6 +87,8 @@ static int begin(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct 
 		return error_set(err, -EBUSY, "instance %s is %s; %s", a->name, inst_state_text(in->state), a->wish->instead);
 	if (r == 0)
 		r = a->plan ? replan_store(tx, in, a->plan, arena, err) : check_place(tx, a, err);
+	if (r == 0 && a->wish->op == OP_START && quarantine_check(tx, a->name, err) < 0)
+		r = error_prefix(err, "instance %s", a->name);
 	if (r == 0)
 		r = manager_check_queue(tx, err);
 	return r < 0 ? r : add(tx, ret_op, in, a->wish->op, a->grace, err);
@@ -119,14 +123,23 @@ static int end_failed(struct inst_manager *m, struct job *j, enum inst_state nex
 	return job_end(m, j, next, false, &all, err);
 }
 
+/* One that nobody asked for, after a crash or a boot, is refused as any other. */
+static int check_fit(struct inst_manager *m, const struct job *j, struct error *why)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r = store_begin(&tx, m->store, why);
+
+	return r < 0 ? r : quarantine_check(tx, j->in->name, why);
+}
+
 /* Steps look first, so one that was interrupted goes on where it was. What fails leaves the instance stopped, with all that
  * it has: a start may be tried again, or the instance deleted. */
 int life_run_start(struct inst_manager *m, struct job *j, struct error *err)
 {
 	struct error why = ERROR_INIT;
 
-	if (adopt_check(m, j, true, &why) == 0 && adopt_check_cards(m, j, &why) == 0 && replan_give_back(&j->steps, &why) == 0 &&
-	    job_apply(j, &why) == 0)
+	if (adopt_check(m, j, true, &why) == 0 && adopt_check_cards(m, j, &why) == 0 && check_fit(m, j, &why) == 0 &&
+	    replan_give_back(&j->steps, &why) == 0 && job_apply(j, &why) == 0)
 		return job_end(m, j, INST_RUNNING, false, NULL, err);
 	return end_failed(m, j, INST_STOPPED, &why, err);
 }
@@ -200,8 +213,10 @@ int life_run_stop(struct inst_manager *m, struct job *j, struct error *err)
 		*err = why;
 		return r;
 	}
-	if (r == 0)
-		return job_end(m, j, INST_STOPPED, false, NULL, err);
+	if (r == 0) {
+		r = rest(m, j, err);
+		return r < 0 ? r : job_end(m, j, INST_STOPPED, false, NULL, err);
+	}
 	return end_failed(m, j, INST_RUNNING, &why, err); /* look_after() sees how it is */
 }
 

@@ -26,8 +26,19 @@ static const struct {
 	[PLAN_STEP_ACS]      = { true, KIND(VF_COUNT) | KIND(BIND) },
 };
 
+/* Two words of one function, neither of which cares for the other: writing a register wakes it (pci_config_pm_runtime_get(),
+ * drivers/pci/pci-sysfs.c). Else the resets of GPUs would come two waves after those of VFs. */
+static bool apart(const struct rows_step *a, const struct rows_step *b)
+{
+	const unsigned words = KIND(DEVCTL) | KIND(DEVCTL2) | KIND(POWER);
+
+	return a->kind != b->kind && words >> a->kind & 1 && words >> b->kind & 1;
+}
+
 bool order_needs(const struct rows_step *b, const struct rows_step *a)
 {
+	if (apart(a, b))
+		return false;
 	return !kinds[b->kind].known || !kinds[a->kind].known || kinds[b->kind].needs >> a->kind & 1 || strcmp(a->target, b->target) == 0;
 }
 

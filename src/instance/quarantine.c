@@ -67,6 +67,19 @@ int wear_add(struct store_tx *tx, struct bdf bdf, struct error *err)
 			  ARGS(ARG_TEXT(bdf_text(text, bdf))), err);
 }
 
+int quarantine_check(struct store_tx *tx, const char *instance, struct error *err)
+{
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	int r = store_query(tx, &q, "SELECT quarantine.bdf, reason FROM quarantine JOIN device USING(bdf) WHERE instance = ? AND NOT away"
+				    " AND (quarantine.serial = '' OR device.serial IS NULL OR quarantine.serial = device.serial) ORDER BY bdf",
+			    ARGS(ARG_TEXT(instance)), err);
+
+	if (r == 0)
+		r = store_next(q, err);
+	return r <= 0 ? r : error_set(err, -EBUSY, "%s is in quarantine: %.300s; say velactl quarantine release %s once it is well",
+				      store_text(q, 0), store_text(q, 1), store_text(q, 0));
+}
+
 int quarantine_set_away(struct store_tx *tx, const struct quarantine *q, bool away, struct error *err)
 {
 	char text[BDF_TEXT_MAX];
@@ -274,14 +287,17 @@ int inst_quarantine_add(struct inst_manager *m, struct bdf bdf, const char *reas
 	return r;
 }
 
+/* What an instance has is its as long as a guest may run, or something is done to it. */
 static int check_free(struct store_tx *tx, const char *bdf, struct error *err)
 {
 	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
-	int r = store_query(tx, &q, "SELECT instance FROM device WHERE bdf = ?", ARGS(ARG_TEXT(bdf)), err);
+	int r = store_query(tx, &q, "SELECT name, state FROM device JOIN instance ON name = device.instance WHERE bdf = ? AND (state <> 'stopped'"
+				    " OR EXISTS(SELECT 1 FROM operation WHERE operation.instance = name AND finished = 0))", ARGS(ARG_TEXT(bdf)), err);
 
 	if (r == 0)
 		r = store_next(q, err);
-	return r > 0 ? error_set(err, -EBUSY, "%s is held by instance %s; delete that first", bdf, store_text(q, 0)) : r;
+	return r > 0 ? error_set(err, -EBUSY, "%s is held by instance %s, which is %s; stop or delete that first", bdf, store_text(q, 0),
+				 store_text(q, 1)) : r;
 }
 
 static int begin_release(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct arena *arena, struct error *err)

@@ -35,6 +35,8 @@ int quarantine_find_any(struct store_tx *tx, struct quarantine **ret, struct bdf
 int quarantine_list(struct store_tx *tx, struct quarantine **ret, size_t *n, struct arena *arena, struct error *err);
 /* Another reason, of one that hung and was looked at. */
 int quarantine_say(struct store_tx *tx, const struct quarantine *q, const char *reason, struct error *err);
+/* -EBUSY: an instance has a function that is in quarantine. */
+int quarantine_check(struct store_tx *tx, const char *instance, struct error *err);
 int quarantine_drop(struct store_tx *tx, const struct quarantine *q, struct error *err);
 int quarantine_set_away(struct store_tx *tx, const struct quarantine *q, bool away, struct error *err);
 

@@ -340,6 +340,8 @@ static int serve(const char *program, const char *mountpoint, bool foreground)
 	struct fuse_loop_config *config = fuse_loop_cfg_create();
 	int r = EXIT_FAILURE;
 
+	if (config)
+		fuse_loop_cfg_set_max_threads(config, 64); /* each that hangs or is slow keeps one */
 	if (se && config && fuse_session_mount(se, mountpoint) == 0) {
 		if (fuse_set_signal_handlers(se) == 0 && fuse_daemonize(foreground) == 0) {
 			uevent_serve(&host.sim);

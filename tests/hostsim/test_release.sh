@@ -36,12 +36,21 @@ is "and doctor says it" "between guests, scrub: not configured" "$(ctl doctor 2>
 # ---- stopped and started
 ctl create one "${guest[@]}" >/dev/null 2>&1
 uuid=$(ctl -o json show one | of 'd["uuid"]')
+put '' "$sim/log"
 out=$(ctl stop one --force 2>&1) || not_ok "stop" "$out"
-is "stopped, and its function is still with vfio-pci" "stopped vfio-pci" "$(state) $(driver $gpu)"
+is "stopped: each of its functions was reset, and is still with vfio-pci" "$functions stopped vfio-pci" "$(resets) $(state) $(driver $gpu)"
 is "a reboot of what is stopped is refused, with its state" "1" "$(ctl reboot one 2>&1 | grep -c 'instance one is stopped')"
 out=$(ctl start one 2>&1) || not_ok "start" "$out"
 is "started: it is the same guest" "running $uuid" "$(state) $(ctl -o json show one | of 'd["uuid"]')"
 out=$(ctl reboot one 2>&1) || not_ok "reboot" "$out"
+put "*/$gpu/reset:write:EIO:1" "$sim/fault"
+out=$(ctl stop one --force 2>&1) || not_ok "stop of a guest whose GPU cannot be reset" "$out"
+put clear "$sim/fault"
+is "a GPU that cannot be reset when its guest is stopped is in quarantine, and the guest's" "$gpu stopped vfio-pci" "$(quarantine) $(state) $(driver $gpu)"
+is "a start is refused, and says by what" "1" "$(ctl start one 2>&1 | grep -c "$gpu is in quarantine: it was not reset.*velactl quarantine release $gpu")"
+out=$(ctl quarantine release $gpu 2>&1) || not_ok "released while its guest is stopped" "$out"
+out=$(ctl start one 2>&1) || not_ok "started with what was released" "$out"
+is "once it is well it is released, and the guest started with it" " running" "$(quarantine) $(state)"
 ctl delete one >/dev/null 2>&1
 same "and the host is as before"
 
@@ -57,6 +66,58 @@ is "as long as it does not answer it stays there" "$gpu" "$(quarantine)"
 stop_velad
 start_velad
 is "also over a restart" "$gpu" "$(quarantine)"
+stop_velad
+unmount
+
+# ---- killed while a stopped guest's functions are reset
+rm -f "$dir"/velad.db* "$dir/uevents"
+mount_host --uevents "$dir/uevents" tests/hosts/lab/sys.txt || exit 1
+put 1 $sys/devices/0000:25:00.0/sriov_numvfs
+put 0 $sys/devices/0000:25:00.0/sriov_numvfs
+cat "$sim/state" >"$dir/before"
+start_velad
+ctl create one "${guest[@]}" >/dev/null 2>&1
+put '' "$sim/log"
+put "*/reset:write:hang 20:1" "$sim/fault"
+ctl stop one --force --no-wait >/dev/null 2>&1
+for ((i = 0; i < 500 && $(cat "$sim/log" | grep -c '/reset ') < 1; i++)); do sleep 0.01; done
+sleep 0.2
+stop_velad KILL
+put clear "$sim/fault"
+put '' "$sim/log"
+start_velad
+until_is stopped state
+is "killed while a stopped guest's functions are reset: the next velad resets them" "$functions stopped " "$(resets) $(state) $(quarantine)"
+out=$(ctl delete one 2>&1) || not_ok "delete" "$out"
+same "and the host is as before"
+stop_velad
+unmount
+
+# ---- twenty at once, each of which takes 100 ms to reset
+rm -f "$dir"/velad.db* "$dir/uevents"
+mount_host --uevents "$dir/uevents" tests/hosts/l40s-4u/sys.txt || exit 1
+start_velad
+out=$(ctl create one --gpus 8 --vfs 12 --vcpus 2 --memory 256M 2>&1) || not_ok "create with 20 functions" "$(tail -n 4 <<<"$out")"
+put "*/reset:write:delay 100" "$sim/fault"
+# of an operation's resets: how many, how many of them at once, and milliseconds from the first to the last
+resets_of() {
+	ctl -o json op show "$1" | python3 -c 'import datetime, json, sys
+spans = []
+for s in json.load(sys.stdin)["steps"]:
+    if s["id"] == "reset":
+        began = datetime.datetime.fromisoformat(s["started"].replace("Z", "+00:00")).timestamp()
+        spans.append((began, began + s["duration_us"] / 1e6))
+print(len(spans), max(sum(a <= x < b for a, b in spans) for x, _ in spans),
+      round(1000 * (max(b for _, b in spans) - min(a for a, _ in spans))))'
+}
+for what in "stop one --force" "delete one"; do
+	# shellcheck disable=SC2086 # the words are the arguments
+	op=$(ctl -o json $what --no-wait | of 'd["id"]')
+	ctl op wait "$op" >/dev/null 2>&1
+	read -r n most took <<<"$(resets_of "$op")"
+	is "$what: 20 resets of 100 ms are under way at once, and took $took ms" "20 20 yes" "$n $most $( ((took < 2000)) && echo yes)"
+done
+put clear "$sim/fault"
 stop_velad
 unmount
 

@@ -200,6 +200,39 @@ static void delete_hangs(void **state)
 	}
 }
 
+/* What hangs in the gate is kept there by it, and the delete goes on, and succeeds. */
+static void gate_hangs(void **state)
+{
+	static const char *const call[] = { "reset", "scrub", "alive" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(call); i++) {
+		struct fx_want want = fx_a;
+		struct hung h;
+
+		hung_new(&h);
+		fx_close(&h.fx);
+		h.fx.deadlines = (struct inst_deadlines){ 1000, 30000, 30000, 300, 30000, 30000, 30000 }; /* on a busy machine nothing else is late */
+		h.fx.release = (struct inst_release){ .scrub = "/usr/sbin/clear-memory", .scrub_seconds = 1 };
+		fx_open(&h.fx);
+		want.scrub = true;
+		fx_create_done(&h.fx, &want);
+		begin(&h);
+		fake_hang(h.fx.machine, call[i]);
+		assert_true(fx_wait(&h.fx, fx_delete(&h.fx, "a")));
+		fx_expect_state(&h.fx, "a", "");
+		assert_int_equal(fx_taken(&h.fx), 1);
+		expect_quarantined(&h, "0000:1");
+		fake_return(h.fx.machine);
+		for (int k = 0; k < 100000 && inst_hanging(h.fx.m) > 0; k++)
+			fx_nap();
+		assert_true(fx_wait(&h.fx, fx_delete(&h.fx, "other")));
+		assert_true(fx_release_all(&h.fx) > 0);
+		fx_expect_machine(&h.fx, h.before);
+		hung_done(&h);
+	}
+}
+
 /* What hung is looked at when it has returned, and its reason says how it is; a release verifies it. */
 static void looked_at_again(void **state)
 {
@@ -555,6 +588,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(create_hangs),
 		cmocka_unit_test(delete_hangs),
+		cmocka_unit_test(gate_hangs),
 		cmocka_unit_test(looked_at_again),
 		cmocka_unit_test(port_is_late),
 		cmocka_unit_test(vf_hangs),

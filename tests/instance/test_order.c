@@ -48,6 +48,11 @@ static void walk(const struct plan_of *p, bool backwards, size_t wave[STEPS])
 	assert_int_equal(left, 0);
 }
 
+static bool is_word(enum plan_step_kind k)
+{
+	return k == PLAN_STEP_DEVCTL || k == PLAN_STEP_DEVCTL2 || k == PLAN_STEP_POWER;
+}
+
 /* What the order is for, said once more and in other words than the table. */
 static bool must_wait(const struct rows_step *b, const struct rows_step *a)
 {
@@ -56,6 +61,8 @@ static bool must_wait(const struct rows_step *b, const struct rows_step *a)
 						  [PLAN_STEP_ACS] = 3,	  [PLAN_STEP_LEND] = 4,	    [PLAN_STEP_SCRUB] = 4,
 						  [PLAN_STEP_RESET] = 4,  [PLAN_STEP_VF] = 3 }; /* 0: waits for all, and all for it */
 
+	if (a->kind != b->kind && is_word(a->kind) && is_word(b->kind))
+		return false;
 	if (strcmp(a->target, b->target) == 0 || !rank[a->kind] || !rank[b->kind])
 		return true;
 	if (a->kind == PLAN_STEP_AUTOPROBE || b->kind == PLAN_STEP_AUTOPROBE)
