@@ -127,6 +127,16 @@ is "an image's own nccl.conf stays" NCCL_DEBUG=INFO "$(cat "$dir/etc/nccl.conf")
 is "the image is in use" "image debian-13 is below the disk of instance one; delete that first" "$(error_of images delete debian-13)"
 is "with whom" one "$(ctl -o json images show debian-13 | of 'd["instances"][0]')"
 
+# ---- stopped, and its image gone meanwhile
+ctl stop one --force >/dev/null 2>&1
+mv "$images/debian-13.image" "$dir/away"
+out=$(ctl start one 2>&1)
+is "a start without the image below its disk: exit status" 3 $?
+says "a start without the image below its disk: why" "the file of image debian-13 is gone from the directory of images" "$out"
+is "and it stays stopped" stopped "$(ctl -o json show one | of 'd["state"]')"
+mv "$dir/away" "$images/debian-13.image"
+is "with it, it starts" "0 running" "$(ctl start one >/dev/null 2>&1; echo $?) $(ctl -o json show one | of 'd["state"]')"
+
 # ---- what is refused, and leaves nothing
 none() { # TEXT STATUS WANTED ARGUMENT...
 	local text=$1 status=$2 wanted=$3
