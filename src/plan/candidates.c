@@ -362,6 +362,40 @@ static bool small_mtu(struct place *p, const struct host_function *fn)
 	return true;
 }
 
+/* By its hardware address of 20 bytes, or its RDMA port. */
+bool place_is_infiniband(const struct inventory *inv, struct bdf pf)
+{
+	const struct host_nic *nic = NULL;
+	bool is = false;
+
+	for (size_t i = 0; i < inv->system.nnics; i++)
+		if (bdf_eq(inv->system.nic[i].bdf, pf))
+			nic = &inv->system.nic[i];
+	for (size_t i = 0; nic && i < nic->nnetdevs; i++)
+		is |= strlen(nic->netdev[i].mac) == 59;
+	for (size_t i = 0; nic && i < nic->nrdma; i++)
+		for (size_t k = 0; k < nic->rdma[i].nports; k++)
+			is |= strcmp(nic->rdma[i].port[k].link_layer, "InfiniBand") == 0;
+	return is;
+}
+
+/* What every VF is to have, and none of this port can. True: a reason was given. */
+static bool other_link(struct place *p, const struct host_function *fn)
+{
+	const struct plan_request *r = p->in->request;
+	uint32_t all = UINT32_MAX;
+	char names[PLAN_VF_TEXT_MAX];
+
+	for (size_t i = 0; i < r->nvf_sets; i++)
+		all &= r->vf[i].has;
+	all &= ~(PLAN_VF_GUIDS | PLAN_VF_BIT(PLAN_VF_LINK_STATE));
+	if (!r->nvf_sets || !all || !place_is_infiniband(topo_inventory(p->in->topo), fn->bdf))
+		return false;
+	place_reason(p->plan, "nic.infiniband", fn->bdf, "an Ethernet port, or a request without it",
+		     "its port is InfiniBand's, whose VFs have no %s", plan_vf_names(names, all));
+	return true;
+}
+
 static bool nic_usable(struct place *p, const struct host_function *fn, uint32_t at)
 {
 	const struct inventory *inv = topo_inventory(p->in->topo);
@@ -385,7 +419,7 @@ static bool nic_usable(struct place *p, const struct host_function *fn, uint32_t
 		place_reason(p->plan, "nic.no-link", fn->bdf, "a link to its switch (cable, transceiver, the switch's port)",
 			     "its port is up, but has no link");
 	else
-		return !small_mtu(p, fn) && !place_degraded(p, fn, at);
+		return !small_mtu(p, fn) && !other_link(p, fn) && !place_degraded(p, fn, at);
 	return false;
 }
 

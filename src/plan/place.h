@@ -97,6 +97,7 @@ int place_candidates(struct place *p, struct error *err);
 bool place_usable(struct place *p, const struct host_function *fn);
 /* The link right above it carries too little of what both of its ends can do: a reason was given. */
 bool place_degraded(struct place *p, const struct host_function *fn, uint32_t at);
+bool place_is_infiniband(const struct inventory *inv, struct bdf pf); /* false also where nothing says so */
 /* src/plan/extras.c: drives that can be given, if any are wanted; then those of the bundle, and NVSwitches. */
 void     place_drives(struct place *p);
 uint32_t place_drives_left(const struct place *p);

@@ -237,23 +237,6 @@ static int add_step(struct plan *plan, enum plan_step_kind kind, struct bdf bdf,
 	return s->target && s->from && s->to ? 0 : -ENOMEM;
 }
 
-/* By its hardware address of 20 bytes, or its RDMA port. */
-static bool is_infiniband(const struct inventory *inv, struct bdf pf)
-{
-	const struct host_nic *nic = NULL;
-	bool is = false;
-
-	for (size_t i = 0; i < inv->system.nnics; i++)
-		if (bdf_eq(inv->system.nic[i].bdf, pf))
-			nic = &inv->system.nic[i];
-	for (size_t i = 0; nic && i < nic->nnetdevs; i++)
-		is |= strlen(nic->netdev[i].mac) == 59;
-	for (size_t i = 0; nic && i < nic->nrdma; i++)
-		for (size_t k = 0; k < nic->rdma[i].nports; k++)
-			is |= strcmp(nic->rdma[i].port[k].link_layer, "InfiniBand") == 0;
-	return is;
-}
-
 /* One step per NIC port that gives VFs. It stands there also when the VFs exist: then it changes nothing,
  * but whoever gives the port back last knows that others still held it. */
 static int add_vf_count(struct place *p, uint32_t n)
@@ -341,7 +324,7 @@ static struct plan_vf_settings vf_settings(const struct place *p, size_t i)
 
 	if (req->nvf_sets)
 		s = req->vf[req->nvf_sets == 1 ? 0 : i];
-	address = s.has & PLAN_VF_GUIDS || is_infiniband(topo_inventory(p->in->topo), p->plan->vf[i].pf) ? PLAN_VF_GUIDS :
+	address = s.has & PLAN_VF_GUIDS || place_is_infiniband(topo_inventory(p->in->topo), p->plan->vf[i].pf) ? PLAN_VF_GUIDS :
 		  PLAN_VF_BIT(PLAN_VF_MAC);
 	for (int a = 0; a < PLAN_VF_ATTR_MAX_; a++)
 		if (address & ~s.has & PLAN_VF_BIT(a))

@@ -275,6 +275,7 @@ static void refusals_name_the_rule(void **state)
 		{ "xe9680", "{\"gpus\":8,\"vcpus\":1}", NULL, "cpus.cells" },
 		{ "xe9680", "{\"gpus\":1,\"vfs\":1,\"mtu\":9001}", NULL, "nic.mtu" },
 		{ "lab", "{\"vfs\":1,\"mtu\":1500}", NULL, "nic.mtu" },
+		{ "dgx-a100", "{\"gpus\":1,\"vfs\":1,\"max_path\":\"PIX\",\"vf\":{\"vlan\":5}}", NULL, "nic.infiniband" },
 		/* 4d:00.0 is the only NIC of its switch; a host that gives 8 VFs per port has these */
 		{ "xe9680", "{\"gpus\":1,\"vfs_per_gpu\":1,\"max_path\":\"PIX\",\"require\":[\"0000:4c:00.0\"],"
 			    "\"exclude\":[\"0000:4d:00.1\",\"0000:4d:00.2\",\"0000:4d:00.3\",\"0000:4d:00.4\","
