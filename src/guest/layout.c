@@ -19,6 +19,11 @@
 
 static uint32_t cell_of(const struct plan *p, int numa_node)
 {
+	for (size_t i = 0; i < p->nmoved; i++)
+		if (p->moved[i].node == numa_node) {
+			numa_node = p->moved[i].home;
+			break;
+		}
 	for (size_t i = 0; i < p->ncells && numa_node >= 0; i++)
 		if (p->cell[i].host_node == numa_node)
 			return (uint32_t)i;

@@ -46,31 +46,45 @@ static bool has_any(const struct cpuset *cpus, const struct host_core *core)
 	return false;
 }
 
-/* CPUs that a guest may have, at least `want` if there are as many: of the node's whole cores, but not of the first few,
- * which stay the host's, nor of those that others have. Where nobody knows which CPUs share a core, each counts as one. */
-static void guest_cpus(const struct place *p, const struct host_node *n, uint64_t want, struct cpuset *ret)
+/* Of one node's CPUs. */
+static void node_cpus(const struct place *p, const struct host_node *n, const struct cpuset *others, uint64_t *want, struct cpuset *ret)
 {
 	const struct host_cpus *cpus = &topo_inventory(p->in->topo)->system.cpus;
-	struct cpuset others = { 0 };
 	unsigned kept = 0;
 
-	others_cpus(p, &others);
-	*ret = (struct cpuset){ 0 };
-	for (size_t i = 0; i < cpus->ncores && want; i++) {
+	for (size_t i = 0; i < cpus->ncores && *want; i++) {
 		const struct host_core *core = &cpus->core[i];
 
-		if (!within(core, &n->cpus) || kept++ < p->in->policy.host_cores || has_any(&others, core))
+		if (!within(core, &n->cpus) || kept++ < p->in->policy.host_cores || has_any(others, core))
 			continue;
 		for (unsigned k = 0; k < core->ncpus; k++)
 			cpuset_add(ret, core->cpu[k]);
-		want -= want < core->ncpus ? want : core->ncpus;
+		*want -= *want < core->ncpus ? *want : core->ncpus;
 	}
-	for (int c = cpuset_next(&n->cpus, -1); c >= 0 && !cpus->ncores && want; c = cpuset_next(&n->cpus, c)) {
-		if (kept++ < p->in->policy.host_cores || cpuset_has(&others, (unsigned)c))
+	for (int c = cpuset_next(&n->cpus, -1); c >= 0 && !cpus->ncores && *want; c = cpuset_next(&n->cpus, c)) {
+		if (kept++ < p->in->policy.host_cores || cpuset_has(others, (unsigned)c))
 			continue;
 		cpuset_add(ret, (unsigned)c);
-		want--;
+		(*want)--;
 	}
+}
+
+/* CPUs that a guest may have, at least `want` if there are as many: whole cores of the node and of those without memory that it is home
+ * of, those of `first` before others; but not of the first few of each, which stay the host's, nor of those that others have. Where nobody
+ * knows which CPUs share a core, each counts as one. */
+static void guest_cpus(const struct place *p, uint32_t home, uint64_t first, uint64_t want, struct cpuset *ret)
+{
+	struct cpuset others = { 0 };
+
+	others_cpus(p, &others);
+	*ret = (struct cpuset){ 0 };
+	for (unsigned pass = 0; pass < 2; pass++)
+		for (uint32_t i = 0; i < p->host.nnodes; i++) {
+			const struct host_node *n = p->home[i] == home && (first >> i & 1) == !pass ? node_at(p, i) : NULL;
+
+			if (n)
+				node_cpus(p, n, &others, &want, ret);
+		}
 }
 
 static uint64_t unit(const struct place *p) /* of memory */
@@ -175,13 +189,14 @@ uint64_t place_cell_memory(const struct place *p, uint64_t nodes, int node)
 
 unsigned place_node_cpus(const struct place *p, int node)
 {
+	uint32_t i = place_node_index(p, node);
 	const struct host_node *n = host_node_find(topo_inventory(p->in->topo), node);
 	struct cpuset cpus = { 0 };
 
 	if (n && p->in->boundless & PLAN_BOUNDLESS_CPUS)
 		return UINT_MAX;
 	if (n && n->cpus_known)
-		guest_cpus(p, n, UINT64_MAX, &cpus);
+		guest_cpus(p, i, 0, UINT64_MAX, &cpus);
 	return cpuset_count(&cpus);
 }
 
@@ -196,12 +211,45 @@ unsigned place_cell_cpus(const struct place *p, uint64_t nodes, int node)
 	return p->in->policy.cpus_shared || least == UINT_MAX ? want : (want + least - 1) / least * least;
 }
 
+static uint64_t node_bit(const struct place *p, struct bdf bdf)
+{
+	uint32_t at = topo_find(p->in->topo, bdf), i = at == TOPO_NONE ? p->host.nnodes : place_node_index(p, topo_at(p->in->topo, at)->fn->facts->numa_node);
+
+	return i < p->host.nnodes ? UINT64_C(1) << i : 0;
+}
+
+/* Where the bundle's devices are, themselves. */
+static uint64_t device_nodes(const struct place *p)
+{
+	uint64_t nodes = 0;
+
+	for (size_t i = 0; i < p->plan->ngpus; i++)
+		nodes |= node_bit(p, p->plan->gpu[i]);
+	for (size_t i = 0; i < p->plan->nvfs; i++)
+		nodes |= node_bit(p, p->plan->vf[i].pf);
+	for (size_t i = 0; i < p->plan->nextras; i++)
+		nodes |= node_bit(p, p->plan->extra[i].bdf);
+	return nodes;
+}
+
+static void take_moved(struct place *p, uint64_t devices, uint64_t cells)
+{
+	p->plan->nmoved = 0;
+	for (; devices; devices &= devices - 1) {
+		uint32_t i = (uint32_t)__builtin_ctzll(devices);
+
+		if (p->home[i] != i && (cells >> p->home[i] & 1))
+			p->plan->moved[p->plan->nmoved++] = (struct plan_moved){ p->node[i], p->node[p->home[i]] };
+	}
+}
+
 int place_cells(struct place *p, uint64_t nodes)
 {
 	struct plan *plan = p->plan;
 	uint32_t n = (uint32_t)__builtin_popcountll(nodes);
-	uint64_t more_memory = p->want.memory.all % n, more_cpus = p->want.cpus.all % n;
+	uint64_t more_memory = p->want.memory.all % n, more_cpus = p->want.cpus.all % n, devices = device_nodes(p);
 
+	take_moved(p, devices, nodes);
 	plan->hugepages = p->in->request->hugepages;
 	plan->cell = arena_array(&plan->arena, n, sizeof(*plan->cell));
 	for (; nodes && plan->cell; nodes &= nodes - 1) {
@@ -213,7 +261,7 @@ int place_cells(struct place *p, uint64_t nodes)
 			return -ENOMEM;
 		*c = (struct plan_cell){ .host_node = p->node[i], .memory = share(&p->want.memory, &more_memory, i, n) * unit(p),
 					 .vcpus = (uint32_t)share(&p->want.cpus, &more_cpus, i, n), .cpus = cpus };
-		guest_cpus(p, node_at(p, i), p->in->policy.cpus_shared ? UINT64_MAX : c->vcpus, cpus);
+		guest_cpus(p, i, devices, p->in->policy.cpus_shared ? UINT64_MAX : c->vcpus, cpus);
 	}
 	return plan->cell ? 0 : -ENOMEM;
 }
@@ -249,7 +297,7 @@ static bool say_node(struct place *p, uint32_t i, uint64_t memory, uint64_t vcpu
 	struct cpuset cpus = { 0 };
 
 	if (n)
-		guest_cpus(p, n, UINT64_MAX, &cpus);
+		guest_cpus(p, i, 0, UINT64_MAX, &cpus);
 	if (!n)
 		place_reason(p->plan, "numa.node-missing", BDF_NONE, "a device on a node that is there, or its numa_node set right",
 			     "NUMA node %d, which devices name, is not there", p->node[i]);
@@ -270,6 +318,25 @@ static bool say_node(struct place *p, uint32_t i, uint64_t memory, uint64_t vcpu
 	return true;
 }
 
+/* Whose GPUs it could have, or which it names. */
+static void say_homes(struct place *p)
+{
+	for (uint32_t i = 0; i < p->host.nnodes; i++) {
+		struct plan_reason r;
+		bool mine = p->in->request->numa_node == p->node[i];
+		struct bdf device = BDF_NONE;
+
+		for (uint32_t g = 0; g < p->ngpus; g++) {
+			const struct host_function *fn = topo_at(p->in->topo, p->gpu[g].node)->fn;
+
+			if (p->gpus && p->allowed >> g & 1 && fn->facts->numa_node == p->node[i] && bdf_is_none(device))
+				device = fn->bdf;
+		}
+		if ((mine || !bdf_is_none(device)) && place_home_say(p, &r, i, device))
+			place_reason(p->plan, r.rule, BDF_NONE, r.needed, "%s", r.observed);
+	}
+}
+
 void place_cells_say(struct place *p, uint64_t nodes)
 {
 	const struct solve_want *w = &p->want;
@@ -287,6 +354,7 @@ void place_cells_say(struct place *p, uint64_t nodes)
 			     w->cpus.all == 1 ? "" : "s");
 		return;
 	}
+	say_homes(p);
 	for (uint64_t left = n == cells ? nodes : all & w->nodes; left; left &= left - 1)
 		(void)say_node(p, (uint32_t)__builtin_ctzll(left), (w->memory.all + cells - 1) / cells, (w->cpus.all + cells - 1) / cells);
 }

@@ -63,6 +63,7 @@ struct place {
 	uint64_t                 bandwidth[SOLVE_WIDTHS_MAX];               /* by rank; 0: unknown */
 	int                      node[SOLVE_NODES_MAX];                     /* ids */
 	uint8_t                  node_order[SOLVE_NODES_MAX * SOLVE_NODES_MAX];
+	uint8_t                  home[SOLVE_NODES_MAX];                     /* by node: where the cell of what is there is */
 	bool                     off;        /* no IOMMU: nothing was looked at, and the plan has the reason */
 	uint32_t                 gpus;       /* how many are wanted */
 	uint64_t                 usable;     /* GPUs that some request could have */
@@ -128,6 +129,11 @@ void place_tie(struct place *p, const struct solve_ties *known, uint32_t mine, u
 void place_bar(struct place *p, uint32_t gpu, uint32_t nic);
 /* src/plan/place_settings.c: settings and further notes of the bundle, unless gdr is off. -ENOMEM. */
 int place_settings(struct place *p);
+/* src/plan/home.c: nodes without memory or CPUs; once the nodes are known. */
+void     place_homes(struct place *p);
+void     place_home_cpus(const struct place *p, uint32_t i, struct cpuset *ret); /* its own, and those of nodes without memory that it is home of */
+uint32_t place_node_index(const struct place *p, int id); /* host.nnodes: there is none */
+bool     place_home_say(struct place *p, struct plan_reason *ret, uint32_t from, struct bdf device); /* false: it is its own home */
 /* src/plan/cells.c: memory and CPUs of the nodes, for the solver. */
 void place_rooms(struct place *p);
 /* The guest's cells on these nodes; in the plan's arena. -ENOMEM. */

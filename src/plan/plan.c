@@ -441,7 +441,7 @@ struct place *place_close(struct place *p)
 
 static void take_back(struct plan *plan)
 {
-	plan->ngpus = plan->nvfs = plan->ncompanions = plan->nextras = plan->ncells = plan->nnotes = 0;
+	plan->ngpus = plan->nvfs = plan->ncompanions = plan->nextras = plan->ncells = plan->nmoved = plan->nnotes = 0;
 }
 
 /* The bundle that was found, unless its routes forbid it. */

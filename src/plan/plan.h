@@ -144,6 +144,13 @@ struct plan_cell { /* one guest NUMA cell */
 	const struct cpuset *cpus; /* whole cores, its own unless they are shared; NULL: all of the node */
 };
 
+/* A node without memory or CPUs, whose devices are in another one's cell. */
+struct plan_moved {
+	int node, home;
+};
+
+#define PLAN_MOVED_MAX SOLVE_NODES_MAX
+
 enum plan_step_kind {
 	PLAN_STEP_DISK,     /* "disk":     a disk of the guest, absent -> "IMAGE SIZE"; "IMAGE": as large as that; "SIZE": empty; target NAME.disk, NAME.dataN */
 	PLAN_STEP_SEED,     /* "seed":     what cloud-init reads, absent -> written; target NAME.seed */
@@ -217,6 +224,8 @@ struct plan {
 	uint64_t               hugepages; /* page size of the cells' memory, bytes; 0: plain memory */
 	struct plan_cell      *cell; /* by host node, ascending */
 	size_t                 ncells;
+	struct plan_moved      moved[PLAN_MOVED_MAX];
+	size_t                 nmoved;
 	unsigned               host_cores; /* of each node, the first ones: not for guests */
 	bool                   root_ports; /* the guest has no switches */
 	struct plan_step      *step;

@@ -128,7 +128,7 @@ static uint8_t node_of(struct place *p, const struct host_function *fn)
 		return SOLVE_NO_NODE;
 	if (i == p->host.nnodes)
 		p->node[p->host.nnodes++] = id; /* a node that is not there: nothing fits on it */
-	return (uint8_t)i;
+	return p->home[i];
 }
 
 static unsigned distance(const struct place *p, uint32_t from, uint32_t to)
@@ -221,6 +221,7 @@ int place_prepare(struct place *p, struct error *err)
 	h->nnics = p->nnics;
 	for (size_t i = 0; i < inv->nnodes; i++)
 		p->node[h->nnodes++] = inv->node[i].id;
+	place_homes(p);
 	for (uint32_t g = 0; g < p->ngpus; g++) {
 		h->gpu_node[g] = node_of(p, gpu_fn(p, g));
 		h->wear[g] = wear_of(p, g);
@@ -323,7 +324,7 @@ void place_ask(struct place *p)
 	if (req->numa_node >= 0 && !p->gpus && !req->vfs) { /* without devices, the cells are to be there */
 		w->nodes = 0;
 		for (uint32_t i = 0; i < p->host.nnodes; i++)
-			w->nodes |= (uint64_t)(p->node[i] == req->numa_node) << i;
+			w->nodes |= (uint64_t)(p->node[i] == req->numa_node && p->home[i] == i) << i;
 	}
 	ask_models(p);
 	place_rooms(p);

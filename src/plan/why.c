@@ -181,6 +181,32 @@ static void add_note(struct place *p, const char *rule, const char *needed, cons
 	p->plan->note = all;
 }
 
+static bool node_is(const struct place *p, struct bdf bdf, int node)
+{
+	uint32_t at = topo_find(p->in->topo, bdf);
+
+	return at != TOPO_NONE && topo_at(p->in->topo, at)->fn->facts->numa_node == node;
+}
+
+/* A cell is not where its devices are. */
+static void note_moved(struct place *p)
+{
+	struct plan_reason r;
+
+	for (size_t m = 0; m < p->plan->nmoved; m++) {
+		struct bdf device = BDF_NONE;
+
+		for (size_t i = p->plan->nextras; i > 0; i--)
+			device = node_is(p, p->plan->extra[i - 1].bdf, p->plan->moved[m].node) ? p->plan->extra[i - 1].bdf : device;
+		for (size_t i = p->plan->nvfs; i > 0; i--)
+			device = node_is(p, p->plan->vf[i - 1].pf, p->plan->moved[m].node) ? p->plan->vf[i - 1].pf : device;
+		for (size_t i = p->plan->ngpus; i > 0; i--)
+			device = node_is(p, p->plan->gpu[i - 1], p->plan->moved[m].node) ? p->plan->gpu[i - 1] : device;
+		if (place_home_say(p, &r, place_node_index(p, p->plan->moved[m].node), device))
+			add_note(p, r.rule, r.needed, r.observed);
+	}
+}
+
 void place_losses(struct place *p)
 {
 	const struct plan_request *req = p->in->request;
@@ -188,6 +214,7 @@ void place_losses(struct place *p)
 	struct arena *arena = &p->plan->arena;
 	uint64_t gbit = p->plan->chosen.bandwidth * 8 / 1000000000u;
 
+	note_moved(p);
 	if (req->loose && c->nvfs && c->ngpus && c->worst_path > req->max_path)
 		add_note(p, "loose.path", "devices given back, or fewer",
 			 arena_printf(arena, "the farthest GPU is at %s from its NIC, %s was wanted", topo_class_text(c->worst_path), topo_class_text(req->max_path)));

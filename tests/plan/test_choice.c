@@ -495,7 +495,7 @@ static void cpus_are_whole_cores(void **state)
 	refused_with(plan_keeping(t, 0, "{\"vcpus\":29,\"numa_node\":0}"), "cpus.short");
 	refused_with(plan_keeping(t, 1, "{\"vcpus\":27,\"numa_node\":0}"), "cpus.short");
 	refused_with(plan_keeping(t, 14, "{\"vcpus\":1,\"numa_node\":0}"), "cpus.short");
-	refused_with(plan_keeping(t, 0, "{\"vcpus\":1,\"numa_node\":8}"), "cpus.short"); /* without CPUs */
+	refused_with(plan_keeping(t, 0, "{\"vcpus\":1,\"numa_node\":8}"), "numa.no-cpus");
 	p = plan_keeping(t, 0, "{\"vcpus\":8,\"cells\":8,\"memory\":\"1G\"}");
 	assert_true(p->fits && p->ncells == 8);
 	for (int i = 0; i < 8; i++)

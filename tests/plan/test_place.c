@@ -282,7 +282,7 @@ static void refusals_name_the_rule(void **state)
 			    "\"0000:4d:00.5\",\"0000:4d:00.6\",\"0000:4d:00.7\",\"0000:4d:01.0\"]}", NULL, "nic.no-free-vf" },
 		{ "hpe-gen9-sriov", "{\"gpus\":1}", NULL, "gpu.has-vfs" },
 		{ "gb200-oci-4gpu", "{\"gpus\":1}", NULL, "group.shared" },
-		{ "snc4", "{\"numa_node\":8}", NULL, "cpus.short" },
+		{ "snc4", "{\"numa_node\":8}", NULL, "numa.no-cpus" },
 		{ "odd", "{\"gpus\":1,\"vfs\":1,\"max_path\":\"PIX\"}", NULL, "device.dead" },
 		{ "odd", "{\"gpus\":1,\"vfs\":1,\"max_path\":\"PIX\"}", NULL, "device.no-group" },
 		{ "odd", "{\"gpus\":1,\"vfs\":1,\"max_path\":\"PIX\"}", NULL, "nic.vfs-unknown" },
