@@ -281,6 +281,19 @@ static unsigned expander_of(const struct tree *t, size_t dev)
 	return t->bus[at].pxb ? at : 0;
 }
 
+/* The node that a device is on, or where that has no memory none nearer that has memory and CPUs. */
+static bool is_its_cell(const struct topo *host, int device, int cell)
+{
+	const struct inventory *inv = topo_inventory(host);
+	const struct host_node *n = host_node_find(inv, device);
+	bool least = device != cell && n && n->memory_known && !n->mem_total;
+
+	for (size_t i = 0; least && i < inv->nnodes; i++)
+		least = !inv->node[i].mem_total || !cpuset_count(&inv->node[i].cpus) ||
+			n->distance[i] >= n->distance[host_node_find(inv, cell) - inv->node];
+	return device == cell || least;
+}
+
 /* Devices share an expander exactly if they share a host bridge and a cell; and the cell is of the node that the host has
  * them on, but where its firmware says different things of one switch. */
 static void assert_roots(const char *path, const struct topo *host, const struct tree *t)
@@ -291,7 +304,7 @@ static void assert_roots(const char *path, const struct topo *host, const struct
 		const struct host_facts *f = topo_at(host, host_place(host, t->dev[a].host))->fn->facts;
 		unsigned x = expander_of(t, a);
 
-		if (x && !odd && f->numa_node >= 0 && t->node[t->bus[x].cell] != f->numa_node)
+		if (x && !odd && f->numa_node >= 0 && !is_its_cell(host, f->numa_node, t->node[t->bus[x].cell]))
 			fail_msg("%s: device %zu is of node %d, and its cell of %d", path, a, f->numa_node, t->node[t->bus[x].cell]);
 		for (size_t b = a + 1; b < t->ndevs; b++) {
 			const struct host_facts *g = topo_at(host, host_place(host, t->dev[b].host))->fn->facts;
