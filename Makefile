@@ -4,7 +4,7 @@
 #   make                       build/velad, build/velad-helper, build/velad-libvirt and build/velactl
 #   make check                 check-unit, fuzz, then check-lab (root; emulates a whole GPU host)
 #   make chaos                 random histories and failing memory, for a night
-#   make tsan memcheck         the programs with threads under TSan; some of each room under valgrind
+#   make tsan memcheck         every test program under ThreadSanitizer, under valgrind
 #   make demo                  a guest with a GPU and a VF below one switch, in the emulated GPU host (root)
 #   make SAN=address,undefined check-unit     with sanitizers; V=1 shows commands
 #   make install DESTDIR=...   PREFIX is /usr/local, configuration goes to /etc/velad

@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -35,7 +36,7 @@ struct fx {
 	pthread_t         kernel;
 	int               inotify, stop[2];
 	bool              reacts;
-	bool              vfio_refuses; /* vfio-pci's probe fails: the override is taken, the driver never comes */
+	atomic_bool              vfio_refuses; /* vfio-pci's probe fails: the override is taken, the driver never comes */
 };
 
 static inline const char *fx_path(const struct fx *f, char buf[512], const char *path)
