@@ -320,8 +320,8 @@ static void equals_brute_force(void **state)
 
 /* ---- by hand -------------------------------------------------------------------------------------- */
 
-/* The first would take the GPU that the second needs. */
-static void greed_fails(void **state)
+/* Case 38, kubernetes#138765: the first would take the GPU that the second needs. */
+static void case_38_greed_fails(void **state)
 {
 	static const char *const list[] = { "{\"gpus\":1}", "{\"gpus\":1,\"require\":[\"0000:19:00.0\"]}" };
 	static const char *const held[] = { "{\"gpus\":2}", "{\"gpus\":1,\"require\":[\"0000:5d:00.0\"]}" };
@@ -414,9 +414,9 @@ static void given_up_is_not_decided(void **state)
 	topo_unref(t);
 }
 
-/* openstack/placement's bug 2126751 (cases.md C 39): eight GPUs, each asked for as a group of its own, were 8^8 combinations
+/* Case 39, openstack/placement's bug 2126751: eight GPUs, each asked for as a group of its own, were 8^8 combinations
  * there. Here they are one set, and a gang of eight equal bundles takes no more steps than it has bundles. */
-static void eight_groups_are_one_way(void **state)
+static void case_39_eight_groups_are_one_way(void **state)
 {
 	struct synth host = { .nodes = 2, .bridges = 1, .switches = 2, .gpus = 2, .nics = 1, .total_vfs = 8, .free_mib = 65536 };
 	autofree char *text = synth_text(&host);
@@ -584,8 +584,8 @@ static void capacity_of_more(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(equals_brute_force), cmocka_unit_test(greed_fails), cmocka_unit_test(memory_is_shared),
-		cmocka_unit_test(all_ways_in_vain), cmocka_unit_test(given_up_is_not_decided), cmocka_unit_test(eight_groups_are_one_way),
+		cmocka_unit_test(equals_brute_force), cmocka_unit_test(case_38_greed_fails), cmocka_unit_test(memory_is_shared),
+		cmocka_unit_test(all_ways_in_vain), cmocka_unit_test(given_up_is_not_decided), cmocka_unit_test(case_39_eight_groups_are_one_way),
 		cmocka_unit_test(refusals_name_the_bundle), cmocka_unit_test(counting), cmocka_unit_test(capacity), cmocka_unit_test(capacity_of_more),
 	};
 

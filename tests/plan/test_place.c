@@ -331,8 +331,8 @@ static void one_vf_for_the_bundle(void **state)
 }
 
 /* A GPU whose group holds a NIC below another port cannot be given; with the NIC in a group of its own, the
- * GPU's audio function goes along with it (cases 22 and 28 of other systems' users). */
-static void groups_go_whole(void **state)
+ * GPU's audio function goes along with it: case 22, dra-driver-nvidia-gpu#1191. */
+static void case_22_groups_go_whole(void **state)
 {
 	struct topo *t = test_topo_host("consumer-no-acs");
 	struct plan *p = test_plan(t, "{\"gpus\":1}", NULL, 0);
@@ -473,7 +473,7 @@ int main(void)
 		cmocka_unit_test(short_memory_is_said),
 		cmocka_unit_test(an_unknown_driver_is_no_driver),
 		cmocka_unit_test(nearer_nics_cost_nearer_gpus),
-		cmocka_unit_test(unknown_cpus_are_said),  cmocka_unit_test(groups_go_whole),
+		cmocka_unit_test(unknown_cpus_are_said),  cmocka_unit_test(case_22_groups_go_whole),
 	};
 
 	return cmocka_run_group_tests_name("place", tests, NULL, NULL);
