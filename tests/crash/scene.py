@@ -198,6 +198,11 @@ class Scene:
     def dead(self):
         return self.velad is None or self.velad.poll() is not None
 
+    def used(self):
+        """Seconds of a processor that velad has used since it was started (proc(5), utime and stime)."""
+        with open(f"/proc/{self.velad.pid}/stat") as f:
+            return sum(int(x) for x in f.read().rsplit(")", 1)[1].split()[11:13]) / os.sysconf("SC_CLK_TCK")
+
     def stop(self, sig=signal.SIGTERM):
         if self.velad:
             self.velad.send_signal(sig)
