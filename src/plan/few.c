@@ -7,6 +7,22 @@
 
 #include <string.h>
 
+/* GPUs on nodes that alone do not fit a guest need a NIC on another one. */
+static struct sets with_nics_elsewhere(const struct few *q, struct sets some, uint32_t c)
+{
+	for (uint32_t h = 0; h < c; h++) {
+		uint64_t nics = q->choice[c].nics & ~q->choice[h].nics & q->s->nics;
+		uint32_t reach = 0;
+
+		if ((h & ~c) || q->choice[h].cells || !any(both(some, q->choice[h].exactly)))
+			continue;
+		for (; nics; nics &= nics - 1)
+			reach |= q->cap[lowest(nics)] ? q->reach[lowest(nics)] : 0u;
+		some = but_not(some, but_not(q->choice[h].exactly, with_any(reach)));
+	}
+	return some;
+}
+
 /* The same, where NICs may be on other nodes than the GPUs: for all nodes that they can be on together. */
 static struct sets within_choices(struct few *q, uint32_t cells)
 {
@@ -23,7 +39,8 @@ static struct sets within_choices(struct few *q, uint32_t cells)
 			i++;
 		if (i < n) /* no better than with more nodes */
 			continue;
-		ret = either(ret, few_with_vfs(q, some, q->s->nics & q->choice[c].nics));
+		some = few_with_vfs(q, some, q->s->nics & q->choice[c].nics);
+		ret = either(ret, q->gaps ? with_nics_elsewhere(q, some, c) : some);
 		done[n++] = c;
 	}
 	return ret;
@@ -83,13 +100,15 @@ static void look_at_nics(struct few *q)
 {
 	const struct search *s = q->s;
 
+	uint32_t want = s->w->vfs ? s->w->vfs : s->w->gpus * s->w->vfs_per_gpu;
+
 	memset(q->own, 0, sizeof(q->own));
 	memset(q->reach, 0, sizeof(q->reach));
 	for (uint64_t left = s->nics; left; left &= left - 1) {
 		uint32_t cap = match_cap(s->f, s->w, lowest(left), NO_LIMIT);
 
 		q->own[lowest(left)] = (uint8_t)s->allowed;
-		q->most[lowest(left)] = (uint16_t)(cap < SOLVE_VFS_MAX ? cap : SOLVE_VFS_MAX);
+		q->most[lowest(left)] = (uint16_t)(cap < want ? cap : want);
 	}
 	for (uint64_t gpus = s->allowed; gpus; gpus &= gpus - 1)
 		for (uint64_t left = s->nics & ~s->w->own[lowest(gpus)]; left; left &= left - 1)
@@ -270,8 +289,11 @@ static void find_sharing(struct few *q, struct bound *b, uint32_t least)
 
 		most = q->reach[n] && full > most ? full : most;
 	}
-	while (least < most && !few_may_share(q, least, loads))
-		least++;
+	if (least < most && !few_may_share(q, least, loads))
+		for (uint32_t low = least, half = least = most; least - low > 1;) {
+			half = low + (least - low) / 2;
+			*(few_may_share(q, half, loads) ? &least : &low) = half;
+		}
 	some = within(q, least, b->nodes);
 	if (any(some))
 		most = least;
@@ -324,7 +346,8 @@ static void try_all(struct few *q, uint32_t path)
 
 			if (!search_may_beat(s, path, lowest(ranks)))
 				return;
-			few_see_level(q, path, lowest(ranks));
+			if (s->vfs && !few_see_level(q, path, lowest(ranks)))
+				continue;
 			some = but_not(within(q, NO_LIMIT, UINT32_MAX), tried);
 			tried = either(tried, some);
 			for (uint32_t w = 0; w < 4; w++)
@@ -365,7 +388,7 @@ void search_few(struct search *s)
 
 	q.s = s;
 	q.h = s->h->few;
-	q.limit = q.most_cells = 0;
+	q.limit = q.alone_limit = q.most_cells = 0;
 	q.gaps = q.loose = q.crosses = false;
 	keep_asked(&q);
 	look_at_nics(&q);

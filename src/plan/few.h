@@ -33,10 +33,12 @@ struct few {
 	struct sets   can;                   /* that are still in the race */
 	uint8_t       own[SOLVE_NICS_MAX];   /* by NIC: GPUs that may have its VFs ... */
 	uint8_t       reach[SOLVE_NICS_MAX]; /* ... within path and width at hand */
-	uint16_t      most[SOLVE_NICS_MAX];  /* VFs that it can give; and ... */
+	uint16_t      most[SOLVE_NICS_MAX];  /* VFs that it can give, at most as many as are wanted; and ... */
 	uint16_t      cap[SOLVE_NICS_MAX];   /* ... within the limit */
 	uint32_t      limit;
-	struct alone  alone;                 /* without a limit */
+	struct alone  alone;                 /* of all NICs, within this limit */
+	uint32_t      alone_limit;
+	uint64_t      sharers;               /* by GPU, in bytes: count_sharers() */
 	bool          crosses, changed;      /* some reach NICs on other nodes; not the same as at the level before */
 	struct sets   home[NODES_MAX];       /* with a GPU on the node */
 	struct choice choice[CHOICES_MAX];   /* by bits: of the nodes that there are */

@@ -120,14 +120,13 @@ static struct sets have_enough_of_many(const struct few *q, uint64_t nics, uint3
 /* Sets whose NICs have `vfs`, and `each` for each GPU. */
 static struct sets have_enough(const struct few *q, uint64_t nics, uint32_t each, uint32_t vfs)
 {
-	uint32_t total = 0, all = vfs ? vfs : each * q->s->w->gpus;
+	uint32_t total = 0;
 	small v[16] = { 0 }, signs[2];
 	struct sets ret;
 
 	for (uint64_t left = nics; left; left &= left - 1) {
 		uint32_t gpus = ALL & ~(uint32_t)q->reach[lowest(left)], cap = q->cap[lowest(left)];
 
-		cap = cap < all ? cap : all;
 		total += cap;
 		v[(gpus & 7) | gpus >> 7 << 3] -= small_in[gpus >> 3 & 15] & (uint8_t)cap;
 	}
@@ -145,40 +144,52 @@ static struct sets have_enough(const struct few *q, uint64_t nics, uint32_t each
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the sets of a lane are bits of a word");
 
-/* By GPU, a byte each: 1 for those that the NIC is near to. */
-static inline uint64_t spread(uint8_t gpus)
-{
-	return ((gpus * BYTES & UINT64_C(0x8040201008040201)) + UINT64_C(0x7f7f7f7f7f7f7f7f)) >> 7 & BYTES;
-}
-
+/* From bytes that are 1 or 0, by GPU. */
 static inline uint32_t gather(uint64_t gpus)
 {
 	return (uint32_t)(gpus * UINT64_C(0x0102040810204080) >> 56);
+}
+
+/* Whether NICs have as many VFs as a bundle. */
+static bool have_all(const struct few *q, uint64_t nics)
+{
+	const struct solve_want *w = q->s->w;
+	uint32_t have = 0, want = w->vfs ? w->vfs : w->gpus * w->vfs_per_gpu;
+
+	for (; nics && have < want; nics &= nics - 1)
+		have += q->reach[lowest(nics)] ? q->cap[lowest(nics)] : 0;
+	return have >= want;
 }
 
 static struct alone look_alone(const struct few *q, uint64_t nics)
 {
 	const struct solve_want *w = q->s->w;
 	uint32_t each = w->vfs ? 1 : w->vfs_per_gpu, all = w->vfs ? w->vfs : w->gpus * w->vfs_per_gpu; /* <= SOLVE_VFS_MAX */
-	uint64_t have = 0, full = 0, shares = UINT64_C(0x8040201008040201), want = w->gpus * BYTES, most;
+	uint64_t have = 0, full = 0, want;
 	struct alone ret;
 
 	for (; nics; nics &= nics - 1) {
-		uint32_t reach = q->reach[lowest(nics)], cap = q->cap[lowest(nics)];
-		uint64_t gpus = spread((uint8_t)reach);
-
-		have += (gpus & ~full) * (cap < all ? cap : all);
+		have += (q->h->bytes[q->reach[lowest(nics)]] & ~full) * q->cap[lowest(nics)];
 		full |= (have + (128 - all) * BYTES) >> 7 & BYTES;
-		shares |= gpus * (cap ? reach : 0);
 	}
-	shares -= shares >> 1 & UINT64_C(0x5555555555555555); /* how many: by pairs, fours, bytes */
-	shares = (shares & UINT64_C(0x3333333333333333)) + (shares >> 2 & UINT64_C(0x3333333333333333));
-	shares = (shares + (shares >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
-	most = (((shares | 128 * BYTES) - want) >> 7 & BYTES) * 0xff;
-	want = w->vfs ? all * BYTES : ((shares & ~most) | (want & most)) * each;
+	want = w->vfs ? all * BYTES : q->sharers * each;
 	ret.enough = gather((have + (128 - each) * BYTES) >> 7 & BYTES);
 	ret.tight = ret.enough & ~gather(((have | 128 * BYTES) - want) >> 7 & BYTES);
 	return ret;
+}
+
+/* By GPU, in bytes: those that have some of its NICs, or as many of them as a set has. */
+static uint64_t count_sharers(const struct few *q)
+{
+	uint64_t shares = UINT64_C(0x8040201008040201), set = q->s->w->gpus * BYTES, most;
+
+	for (uint64_t nics = q->s->nics; nics; nics &= nics - 1)
+		shares |= q->h->bytes[q->reach[lowest(nics)]] * q->reach[lowest(nics)];
+	shares -= shares >> 1 & UINT64_C(0x5555555555555555); /* how many: by pairs, fours, bytes */
+	shares = (shares & UINT64_C(0x3333333333333333)) + (shares >> 2 & UINT64_C(0x3333333333333333));
+	shares = (shares + (shares >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+	most = (((shares | 128 * BYTES) - set) >> 7 & BYTES) * 0xff;
+	return (shares & ~most) | (set & most);
 }
 
 /* Sets of which each GPU can have its own: none of the sets in it has too few. One of GPUs that are not all tight has not,
@@ -287,11 +298,11 @@ static struct sets of_group(const struct few *q, const struct group *g, uint64_t
 		if (w->vfs)
 			ret = both(ret, with_any(q->reach[n]));
 	}
-	if (w->vfs && w->vfs < given)
+	if ((w->vfs && w->vfs < given) || (nics != q->s->nics && !have_all(q, nics)))
 		return none();
 	if (given && !w->vfs)
 		ret = both(ret, serve(q, g));
-	a = q->limit == NO_LIMIT && nics == q->s->nics ? q->alone : look_alone(q, nics);
+	a = q->limit == q->alone_limit && nics == q->s->nics ? q->alone : look_alone(q, nics);
 	if (!w->vfs)
 		return both(ret, have_own(q, nics, a));
 	if (count(a.tight) >= w->gpus)
@@ -335,7 +346,11 @@ bool few_see_level(struct few *q, uint32_t path, uint32_t width)
 	if (count(all & ALL) < w->gpus)
 		return false;
 	few_set_limit(q, NO_LIMIT);
+	if (!have_all(q, q->s->nics))
+		return false;
+	q->sharers = w->vfs ? 0 : count_sharers(q);
 	q->alone = look_alone(q, q->s->nics);
+	q->alone_limit = NO_LIMIT;
 	return count(q->alone.enough) >= w->gpus;
 }
 
@@ -345,7 +360,7 @@ uint64_t few_least_loads(const struct few *q)
 
 	for (uint64_t left = q->s->nics; left; left &= left - 1) {
 		uint32_t load = q->s->f->load[lowest(left)];
-		uint64_t gpus = spread(q->reach[lowest(left)]) * 0xff, here = (load < 127 ? load : 127) * BYTES;
+		uint64_t gpus = q->h->bytes[q->reach[lowest(left)]] * 0xff, here = (load < 127 ? load : 127) * BYTES;
 		uint64_t less = ((((least | 128 * BYTES) - here) >> 7 & BYTES) * 0xff) & gpus;
 
 		least = (least & ~less) | (here & less);
@@ -353,23 +368,16 @@ uint64_t few_least_loads(const struct few *q)
 	return least;
 }
 
-static bool have_all(const struct few *q, uint32_t vfs)
-{
-	uint32_t have = 0;
-
-	for (uint64_t left = q->s->nics; left && have < vfs; left &= left - 1)
-		have += q->reach[lowest(left)] ? q->cap[lowest(left)] : 0;
-	return have >= vfs;
-}
-
 bool few_may_share(struct few *q, uint32_t limit, uint64_t loads)
 {
-	const struct solve_want *w = q->s->w;
 	uint32_t gpus = limit > 127 ? ALL : gather((128 * BYTES + (limit - 1) * BYTES - loads) >> 7 & BYTES);
 
 	if (!limit || !any(both(q->can, of_these(gpus))))
 		return false;
 	few_set_limit(q, limit);
-	return have_all(q, w->vfs ? w->vfs : w->gpus * w->vfs_per_gpu) &&
-	       (w->vfs_per_gpu < 2 || any(both(q->can, of_these(look_alone(q, q->s->nics).enough))));
+	if (!have_all(q, q->s->nics))
+		return false;
+	q->alone = look_alone(q, q->s->nics);
+	q->alone_limit = limit;
+	return any(both(q->can, of_these(q->alone.enough)));
 }

@@ -103,8 +103,11 @@ static bool touches(struct search *s, uint64_t extra, uint64_t forced)
 	missing = extra & ~nodes_of(s, s->m.touched);
 	if (!missing)
 		return true;
-	for (nics = s->h->on_node[lowest(missing)] & s->nics; nics; nics &= nics - 1)
-		if (touches(s, extra, forced | (nics & -nics)))
+	nics = s->m.slots ? 0 : s->m.nics;
+	for (uint32_t i = 0; i < s->m.slots; i++)
+		nics |= s->m.adj[i];
+	for (nics &= s->h->on_node[lowest(missing)]; nics; nics &= nics - 1)
+		if (match_cap(s->f, s->w, lowest(nics), s->m.limit) && touches(s, extra, forced | (nics & -nics)))
 			return true;
 	return false;
 }
@@ -134,14 +137,34 @@ static bool try_extra(struct search *s, const struct set *set, const uint64_t *a
 	return search_match(s, extra);
 }
 
-bool search_within(struct search *s, const struct set *set, struct bound b, uint64_t *extra)
+/* The fewest nodes more, of these. */
+static bool with_extra(struct search *s, const struct set *set, const uint64_t *adj, uint64_t all, uint64_t others, uint32_t most, uint64_t *extra)
 {
-	uint64_t adj[SOLVE_CHOSEN_MAX], all = set->n ? 0 : s->nics & s->usable, others;
+	for (uint32_t n = 1; n <= count(others); n++)
+		for (uint64_t sub = others & -others; sub; sub = (sub - others) & others)
+			if (count(sub) == n && try_extra(s, set, adj, all, sub, most)) {
+				*extra = sub;
+				return true;
+			}
+	return false;
+}
+
+/* The NICs of each slot, and of all, for these. */
+static uint64_t tell_edges(const struct search *s, const struct set *set, struct bound b, uint64_t *adj)
+{
+	uint64_t all = set->n ? 0 : s->nics & s->usable;
 
 	for (uint32_t i = 0; i < set->n; i++) {
 		adj[i] = search_edges(s, set->gpu[i], b.path, b.width) & s->usable;
 		all |= adj[i];
 	}
+	return all;
+}
+
+bool search_within(struct search *s, const struct set *set, struct bound b, uint64_t *extra)
+{
+	uint64_t adj[SOLVE_CHOSEN_MAX], all = tell_edges(s, set, b, adj), others;
+
 	s->m.limit = b.limit;
 	*extra = 0;
 	if (try_extra(s, set, adj, all, 0, b.nodes))
@@ -150,13 +173,18 @@ bool search_within(struct search *s, const struct set *set, struct bound b, uint
 	stay_on(s, set, adj, all, set->home | others);
 	if (!others || !search_match(s, 0)) /* not even with all nodes */
 		return false;
-	for (uint32_t n = 1; n <= count(others); n++)
-		for (uint64_t sub = others & -others; sub; sub = (sub - others) & others)
-			if (count(sub) == n && try_extra(s, set, adj, all, sub, b.nodes)) {
-				*extra = sub;
-				return true;
-			}
-	return false;
+	return with_extra(s, set, adj, all, others, b.nodes, extra);
+}
+
+bool search_again(struct search *s, const struct set *set, struct bound b, uint64_t *extra)
+{
+	uint64_t adj[SOLVE_CHOSEN_MAX], all = tell_edges(s, set, b, adj);
+
+	s->m.limit = b.limit;
+	*extra = 0;
+	if (count(solve_nodes(s->h, s->w, set->home)) == b.nodes && try_extra(s, set, adj, all, 0, b.nodes))
+		return true;
+	return with_extra(s, set, adj, all, nodes_of(s, all) & ~set->home, b.nodes, extra);
 }
 
 /* ---- bounds ------------------------------------------------------------------------------------- */

@@ -259,6 +259,8 @@ static void tell_few(struct solve_host *h, struct solve_few *few)
 		few->of_size[count(set)].w[set >> 6] |= UINT64_C(1) << (set & 63);
 		for (uint32_t left = set >> h->ngpus ? 0 : set; left; left &= left - 1)
 			few->worn[set] += h->wear[lowest(left)];
+		for (uint32_t left = set; left; left &= left - 1)
+			few->bytes[set] |= UINT64_C(1) << 8 * lowest(left);
 		few->lost[set] = set >> h->ngpus ? 0 : solve_leftover(h, set);
 		for (unsigned c = 0; c < SOLVE_CLASSES; c++)
 			few->close[c].w[set >> 6] |= (uint64_t)(!(set >> h->ngpus) && all_close(h, set, c)) << (set & 63);

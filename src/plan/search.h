@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* plan/search — the solver's insides (room-private; solve.c, nics.c and nodes.c). */
+/* plan/search — the solver's insides (room-private; solve.c, answer.c, nics.c and nodes.c). */
 
 #include "plan/match.h"
 
@@ -13,7 +13,7 @@ struct bound {
 };
 
 #define TYPES_MAX  16
-#define LEVELS_MAX 16
+#define LEVELS_MAX 32
 #define NEVER      UINT16_MAX
 
 /* What the NICs within a class and rank can do, by Hall's theorem: GPUs that reach none but these NICs want no more VFs
@@ -59,9 +59,12 @@ struct search {
 	uint64_t     most;                      /* score_key() beyond which no set is better than the best so far */
 	uint64_t     best_key;                  /* that of the best so far */
 	bool         any_order;                 /* sets do not come in their order */
+	bool         chained;                   /* some NICs cannot give VFs without others */
 	bool         twins;                     /* the want does not tell them apart either */
 	uint64_t     possible;                  /* GPUs that are not beyond it by themselves */
 	struct match m;
+	bool         held;                      /* m is of the best set already, with nodes extra */
+	uint64_t     extra;
 	bool         found;
 	struct set   best;
 	struct bound best_bound;
@@ -104,6 +107,8 @@ uint32_t search_floor(const struct search *s);
 bool search_match(struct search *s, uint64_t extra);
 /* Whether the set can have its VFs within the bound; then *extra are the nodes that they add, as few as can be. */
 bool search_within(struct search *s, const struct set *set, struct bound b, uint64_t *extra);
+/* The same, where no fewer nodes will do, and mostly these will. */
+bool search_again(struct search *s, const struct set *set, struct bound b, uint64_t *extra);
 /* Fills usable and forced; false: it cannot be a bundle. */
 bool search_ties(struct search *s, const struct set *set);
 /* Takes one more GPU of the set into account, or all of them: sharing is no less than the set's then; NEVER: they cannot
@@ -117,11 +122,15 @@ bool search_could(struct search *s, struct set *set);
  * free without all. */
 uint32_t search_leftover(const struct search *s, uint64_t gpus);
 
+/* src/plan/answer.c: the VFs of the best set. */
+void search_answer(struct search *s, struct solve_answer *a);
+
 /* src/plan/few.c: the same search, of hosts of up to SOLVE_FEW GPUs. */
 void search_few(struct search *s);
 /* src/plan/solve.c, for it: whether any set of this path and width may be better than the best so far; one more set, which
  * cannot be better than these; the best set, found. */
 bool search_may_beat(const struct search *s, uint32_t path, uint32_t width);
 void search_try(struct search *s, uint64_t gpus, uint32_t path, uint32_t width);
-bool search_holds(struct search *s, uint64_t gpus, struct bound b); /* the set can have its VFs within */
+/* The set can have its VFs within; m has them then, and no other set may be tried before search_found(). */
+bool search_holds(struct search *s, uint64_t gpus, struct bound b);
 void search_found(struct search *s, uint64_t gpus, const struct score *score, struct bound b);

@@ -331,12 +331,36 @@ static uint32_t together(const struct search *s, uint64_t gpus, uint32_t n)
 	return SOLVE_CLASSES - 1;
 }
 
+/* Whether NICs are so near that VFs that are needed of some find GPUs, and that VFs for all GPUs reach them. */
+static bool may_be_within(const struct search *s, uint32_t path)
+{
+	uint32_t near[SOLVE_NICS_MAX] = { 0 }, most = 0;
+
+	for (uint64_t left = s->allowed; left; left &= left - 1)
+		for (uint64_t nics = search_edges(s, lowest(left), path, WIDEST_LAST); nics; nics &= nics - 1)
+			most = ++near[lowest(nics)] > most ? near[lowest(nics)] : most;
+	for (uint64_t left = s->w->needed; left; left &= left - 1)
+		if (near[lowest(left)] * (s->m.whole ? s->m.whole : s->m.each) < s->w->need[lowest(left)])
+			return false;
+	return !s->m.whole || most * s->m.whole >= s->w->gpus;
+}
+
+/* No set with any GPUs has a nearer path. */
+static struct set no_set(const struct search *s)
+{
+	struct set none = { 0 };
+
+	if (s->vfs && s->w->gpus && (s->m.whole || s->w->needed))
+		while (none.path < s->w->max_path && !may_be_within(s, none.path))
+			none.path++;
+	return none;
+}
+
 /* First only what is as good in path, width and GPU path as GPUs by themselves could be: mostly there is some, and the rest
  * need not be looked at. Not where there are few sets anyway. */
-static void search_stages(struct search *s)
+static void search_stages(struct search *s, struct set none)
 {
-	uint32_t path = 0, width = 0, n = s->w->gpus;
-	struct set none = { 0 };
+	uint32_t path = none.path, width = 0, n = s->w->gpus;
 	uint64_t good = s->allowed;
 
 	while (s->vfs && path < s->w->max_path && count(good = within_level(s, path, WIDEST_LAST)) < n)
@@ -392,9 +416,9 @@ static struct set plain_set(const struct search *s, uint64_t gpus)
 bool search_holds(struct search *s, uint64_t gpus, struct bound b)
 {
 	struct set set = plain_set(s, gpus);
-	uint64_t extra;
 
-	return !s->vfs || (search_ties(s, &set) && search_within(s, &set, b, &extra));
+	s->held = !s->vfs || (search_ties(s, &set) && search_again(s, &set, b, &s->extra));
+	return s->held;
 }
 
 void search_found(struct search *s, uint64_t gpus, const struct score *score, struct bound b)
@@ -408,10 +432,10 @@ void search_found(struct search *s, uint64_t gpus, const struct score *score, st
 
 static void search_sets(struct search *s)
 {
-	struct set none = { 0 };
+	struct set none = no_set(s);
 
 	if (s->w->gpus > 2 && count(s->allowed) > s->w->gpus + 1)
-		search_stages(s);
+		search_stages(s, none);
 	if (s->found)
 		return;
 	s->most = UINT64_MAX;
@@ -419,16 +443,31 @@ static void search_sets(struct search *s)
 	descend(s, &none, s->allowed);
 }
 
+/* Nor GPUs and NICs that need GPUs which cannot be had. */
+static uint64_t without_tied(struct search *s, uint64_t allowed)
+{
+	const struct solve_ties *t = s->w->ties;
+
+	for (uint64_t before = 0, left = allowed; before != allowed; left = allowed)
+		for (before = allowed; left; left &= left - 1)
+			allowed &= ~(t->gpu_gpus[lowest(left)] & ~allowed ? left & -left : 0);
+	for (uint64_t left = s->nics; left; left &= left - 1)
+		s->nics &= ~(t->nic_gpus[lowest(left)] & ~allowed ? left & -left : 0);
+	return allowed;
+}
+
 /* GPUs that have some NIC, where VFs are wanted. */
 static uint64_t look(struct search *s)
 {
 	uint64_t allowed = s->w->allowed & s->f->gpus, good = 0;
 
-	if (!s->vfs)
-		return allowed;
-	for (uint32_t n = 0; n < s->h->nnics; n++)
+	for (uint32_t n = 0; n < s->h->nnics && s->vfs; n++)
 		s->nics |= (uint64_t)(s->f->vfs[n] > 0) << n;
 	s->nics &= s->w->nics;
+	if (s->w->ties)
+		allowed = without_tied(s, allowed);
+	if (!s->vfs)
+		return allowed;
 	for (; allowed; allowed &= allowed - 1) {
 		uint32_t g = lowest(allowed);
 
@@ -446,123 +485,6 @@ static struct score least_of_all(const struct search *s)
 }
 
 /* ---- the answer --------------------------------------------------------------------------------- */
-
-/* The NICs of one slot that its VFs have now. */
-static uint64_t has_now(const struct search *s, uint32_t slot)
-{
-	uint64_t nics = 0;
-
-	for (uint32_t v = 0; v < s->m.each; v++)
-		nics |= UINT64_C(1) << s->m.nic[slot * s->m.each + v];
-	return nics;
-}
-
-/* On each node that they have to be on, one of the NICs stays. */
-static void hold(struct search *s, uint64_t extra)
-{
-	for (; extra; extra &= extra - 1) {
-		uint64_t nics = s->h->on_node[lowest(extra)];
-
-		if (!(nics & s->m.forced))
-			s->m.forced |= nics & s->m.touched & -(nics & s->m.touched);
-	}
-}
-
-/* Some of its NICs will do for the slot, and leave the others theirs. */
-static bool only(struct search *s, uint32_t slot, uint64_t nics, uint64_t extra)
-{
-	uint64_t before = s->m.adj[slot];
-	bool would_have = true;
-
-	if (!s->w->ties) {
-		hold(s, extra);
-		if (match_move(&s->m, slot, nics, &would_have))
-			return true;
-	}
-	if (!would_have || !(extra || s->w->ties))
-		return false;
-	s->m.adj[slot] = nics;
-	if (!(has_now(s, slot) & ~nics) || search_match(s, extra))
-		return true;
-	s->m.adj[slot] = before;
-	(void)search_match(s, extra);
-	return false;
-}
-
-/* The NICs of one slot become the nearest, then the widest, then the first that can be. */
-static void pull_near(struct search *s, uint32_t slot, uint64_t extra)
-{
-	const struct solve_host *h = s->h;
-	uint8_t g = s->best.gpu[slot];
-	uint64_t all = s->m.adj[slot], tried = 0;
-	bool done = false;
-
-	for (uint32_t path = s->nearest[g]; path <= s->best_bound.path && !done; path++)
-		for (uint32_t width = s->widest[path][g]; width <= s->best_bound.width && !done; width++) {
-			uint64_t level = all & h->near[path][g] & h->wide[width][g];
-
-			done = level && level != tried && only(s, slot, level, extra);
-			tried = level;
-		}
-	for (uint64_t left = s->m.adj[slot]; left && s->m.each == 1; left &= left - 1)
-		if (only(s, slot, left & -left, extra))
-			break;
-}
-
-/* VFs for all together: each is counted as that of a GPU that is near and has the fewest. */
-static uint8_t slot_for(const struct search *s, uint32_t nic, const uint8_t *has)
-{
-	uint32_t best = SOLVE_NO_SLOT;
-
-	for (uint32_t i = 0; i < s->best.n; i++)
-		if ((s->m.adj[i] >> nic & 1) && (best == SOLVE_NO_SLOT || has[i] < has[best]))
-			best = i;
-	return (uint8_t)best;
-}
-
-static void give_vfs(struct search *s, struct solve_answer *a)
-{
-	const struct match *m = &s->m;
-	uint8_t has[SOLVE_CHOSEN_MAX] = { 0 };
-
-	a->nvfs = m->whole ? m->whole : m->slots * m->each;
-	for (uint32_t d = 0; d < a->nvfs && !m->whole; d++) {
-		a->vf_nic[d] = m->nic[d];
-		a->vf_slot[d] = (uint8_t)(d / m->each);
-	}
-	if (!m->whole)
-		return;
-	a->nvfs = 0;
-	for (uint64_t left = m->touched; left; left &= left - 1)
-		for (uint32_t v = 0; v < m->used[lowest(left)]; v++) {
-			uint8_t slot = slot_for(s, lowest(left), has);
-
-			if (slot != SOLVE_NO_SLOT)
-				has[slot]++;
-			a->vf_nic[a->nvfs] = (uint8_t)lowest(left);
-			a->vf_slot[a->nvfs++] = slot;
-		}
-}
-
-static void answer(struct search *s, struct solve_answer *a)
-{
-	uint64_t extra = 0;
-
-	a->gpus = s->best.gpus;
-	a->score = s->score;
-	a->nvfs = 0;
-	s->m.slots = s->best.n;
-	if (s->vfs) {
-		(void)search_ties(s, &s->best);
-		(void)search_within(s, &s->best, s->best_bound, &extra); /* again, as it was found */
-	}
-	a->nodes = solve_nodes(s->h, s->w, s->best.home | extra);
-	if (!s->vfs)
-		return;
-	for (uint32_t i = 0; i < s->best.n && s->m.each; i++)
-		pull_near(s, i, extra);
-	give_vfs(s, a);
-}
 
 bool solve(struct solve_answer *ret, const struct solve_host *h, const struct solve_free *f, const struct solve_want *w)
 {
@@ -588,6 +510,10 @@ bool solve(struct solve_answer *ret, const struct solve_host *h, const struct so
 	s.floor = least_of_all(&s);
 	if (w->required & ~s.allowed || count(s.allowed) < w->gpus || (s.vfs && !s.any_order && !search_have(&s)))
 		return false;
+	s.chained = s.held = false;
+	s.extra = 0;
+	for (uint64_t left = w->ties ? s.nics : 0; left; left &= left - 1)
+		s.chained = s.chained || w->ties->nic_nics[lowest(left)];
 	s.twins = !s.any_order && knows_no_twins(w, h);
 	if (!s.any_order)
 		search_rank(&s, s.allowed, w->max_path);
@@ -598,24 +524,6 @@ bool solve(struct solve_answer *ret, const struct solve_host *h, const struct so
 	else
 		search_sets(&s);
 	if (s.found)
-		answer(&s, ret);
+		search_answer(&s, ret);
 	return s.found;
-}
-
-void solve_take(struct solve_free *f, const struct solve_answer *a)
-{
-	f->gpus &= ~a->gpus;
-	for (uint32_t v = 0; v < a->nvfs; v++) {
-		f->vfs[a->vf_nic[v]]--;
-		f->load[a->vf_nic[v]]++;
-	}
-}
-
-void solve_give(struct solve_free *f, const struct solve_answer *a)
-{
-	f->gpus |= a->gpus;
-	for (uint32_t v = 0; v < a->nvfs; v++) {
-		f->vfs[a->vf_nic[v]]++;
-		f->load[a->vf_nic[v]]--;
-	}
 }

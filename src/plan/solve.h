@@ -45,6 +45,7 @@ struct solve_few {
 	uint8_t     near[SOLVE_CLASSES][SOLVE_NICS_MAX], wide[SOLVE_WIDTHS_MAX][SOLVE_NICS_MAX];
 	uint8_t     home[SOLVE_NICS_MAX]; /* on the NIC's node; all, where that is not known */
 	uint8_t     on_node[SOLVE_NODES_MAX];
+	uint64_t    bytes[1 << SOLVE_FEW]; /* a set, by GPU: 1 or 0 in a byte each */
 };
 
 struct solve_host {
