@@ -306,6 +306,8 @@ class Scene:
             self.do("create")
         if state == "stopped":
             self.do("stop")
+            if self.get("/v1/quarantine")["quarantine"]:
+                raise Late(f"stopped, and not all is well: {self.get('/v1/quarantine')}")
 
     # ---- what must hold
     @contextlib.contextmanager
