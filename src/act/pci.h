@@ -51,6 +51,8 @@ int act_pci_alive(const struct act_pci *p, struct act_alive *ret, struct bdf fn,
 /* Its first half: would it be done? As act_ops.reset, and changes nothing. */
 int act_pci_reset_may(const struct act_pci *p, struct bdf fn, const struct bdf *mine, size_t n, struct error *err);
 int act_pci_reset(const struct act_pci *p, struct bdf fn, const struct bdf *mine, size_t n, struct error *err);
+/* For who does not know whose they are: of those on its bus, all that no driver of the host works with are taken for its own. */
+int act_pci_reset_idle(const struct act_pci *p, struct bdf fn, struct error *err);
 int act_scrub(const struct act_pci *p, struct bdf fn, const char *program, unsigned seconds, struct error *err);
 /* As act_ops.vf. */
 int act_pci_vf(const struct act_pci *p, struct plan_vf_settings *ret, struct bdf vf, const struct plan_vf_settings *want,

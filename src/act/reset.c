@@ -61,13 +61,30 @@ static int list_around(const struct act_pci *p, struct around *a, const char *pa
 	return 0;
 }
 
+static bool is_idle(const struct act_pci *p, struct bdf fn, struct act_driver *now)
+{
+	struct error ignored = ERROR_INIT;
+
+	return act_pci_driver(p, now, fn, &ignored) == 0 && (!*now->driver || strcmp(now->driver, "vfio-pci") == 0);
+}
+
+struct chosen {
+	enum plan_reset how;
+	struct bdf      hit; /* PLAN_RESET_HITS: whom; of others: who on the bus has a driver of the host; BDF_NONE nobody */
+	char            driver[ACT_DRIVER_MAX];
+	char            port[HOST_PATH_MAX]; /* the directory above */
+};
+
 /* VFs lie in the directory of their PF's bus, too, though on a bus of their own: to the kernel they are no neighbours on it,
- * and to us they are, which errs on the safe side. */
-static int choose(const struct act_pci *p, enum plan_reset *ret, struct bdf *hit, const char *path, struct bdf fn,
-		  const struct bdf *mine, size_t n, struct error *err)
+ * and to us they are, which errs on the safe side. mine NULL: as act_pci_reset_idle(). */
+static int choose(const struct act_pci *p, struct chosen *ret, const char *path, struct bdf fn, const struct bdf *mine, size_t n,
+		  struct error *err)
 {
 	char methods[128], name[BDF_TEXT_MAX];
+	struct act_driver now;
 	struct around a = { 0 };
+	struct bdf *idle;
+	size_t nidle = 0;
 	int r = host_read(p->root, methods, sizeof(methods), "%s/reset_method", path);
 
 	if (r == -ENOENT) /* no way at all, or Linux before 5.15, which does not say which */
@@ -75,56 +92,106 @@ static int choose(const struct act_pci *p, enum plan_reset *ret, struct bdf *hit
 	else if (r < 0)
 		return error_set(err, -EIO, "cannot read reset_method of %s: %s", bdf_text(name, fn), strerror(-r));
 	r = list_around(p, &a, path, bdf_text(name, fn), err);
-	if (r == 0)
-		*ret = plan_reset_choose(hit, &(struct plan_reset_in){ .methods = methods, .fn = fn, .bus = a.bus, .nbus = a.nbus,
-								       .vf = a.vf, .nvfs = a.nvfs, .mine = mine, .nmine = n });
+	idle = r == 0 ? arena_array(&a.arena, a.nbus + 1, sizeof(*idle)) : NULL;
+	if (r == 0 && !idle)
+		r = error_set(err, -ENOMEM, "no memory to look at what is around %s", name);
+	ret->hit = BDF_NONE;
+	for (size_t i = 0; r == 0 && i < a.nbus; i++) {
+		if (is_idle(p, a.bus[i], &now)) {
+			idle[nidle++] = a.bus[i];
+			continue;
+		}
+		ret->hit = a.bus[i];
+		(void)snprintf(ret->driver, sizeof(ret->driver), "%s", now.driver);
+	}
+	if (r == 0) {
+		struct bdf others, hit = ret->hit;
+		const struct plan_reset_in in = { .methods = methods, .fn = fn, .bus = a.bus, .nbus = a.nbus, .vf = a.vf, .nvfs = a.nvfs,
+						  .mine = mine ? mine : idle, .nmine = mine ? n : a.nvfs ? 0 : nidle };
+
+		ret->how = plan_reset_choose(&others, &in);
+		ret->hit = ret->how == PLAN_RESET_HITS ? others : hit;
+		(void)snprintf(ret->port, sizeof(ret->port), "%.*s", (int)(strrchr(path, '/') - path), path);
+	}
 	arena_done(&a.arena);
 	return r;
 }
 
-int act_pci_reset_may(const struct act_pci *p, struct bdf fn, const struct bdf *mine, size_t n, struct error *err)
+/* reset_subordinate came with 6.13, and 6.1.120, 6.6.64 and 6.12.2 have it (Documentation/ABI/testing/sysfs-bus-pci). */
+static int check_together(const struct act_pci *p, const struct chosen *c, const char *name, struct error *err)
 {
-	char path[HOST_PATH_MAX], name[BDF_TEXT_MAX], other[BDF_TEXT_MAX];
-	enum plan_reset how = PLAN_RESET_NONE;
-	struct bdf hit = BDF_NONE;
+	char other[BDF_TEXT_MAX], text[8];
+
+	if (host_read(p->root, text, sizeof(text), "%s/reset_subordinate", c->port) == -ENOENT) /* nobody may read it */
+		return error_set(err, -ENOTTY, "%s can only be reset with its whole bus, and the port above has no reset_subordinate: that comes "
+				 "with Linux 6.1.120, 6.12.2 or 6.13", name);
+	if (!bdf_is_none(c->hit))
+		return error_set(err, -EBUSY, "%s can only be reset together with %s, which has driver %s", name, bdf_text(other, c->hit),
+				 *c->driver ? c->driver : "(unknown)");
+	return 0;
+}
+
+static int reset_may(const struct act_pci *p, struct chosen *ret, char path[HOST_PATH_MAX], struct bdf fn, const struct bdf *mine, size_t n,
+		     struct error *err)
+{
+	char name[BDF_TEXT_MAX], other[BDF_TEXT_MAX];
 	int r = act_pci_path(p, path, fn, err);
 
 	(void)bdf_text(name, fn);
 	if (r == 0)
-		r = choose(p, &how, &hit, path, fn, mine, n, err);
+		r = choose(p, ret, path, fn, mine, n, err);
 	if (r < 0)
 		return r;
-	switch (how) {
+	switch (ret->how) {
 	case PLAN_RESET_FUNCTION:
 	case PLAN_RESET_BUS:
 		return 0;
 	case PLAN_RESET_HITS:
 		return error_set(err, -EBUSY, "%s cannot be reset without hitting %s, which is not of the same guest", name,
-				 bdf_text(other, hit));
-	case PLAN_RESET_SHARED:
-		return error_set(err, -ENOTTY, "%s can only be reset with its whole bus, which the kernel does not do for one function",
-				 name);
+				 bdf_text(other, ret->hit));
+	case PLAN_RESET_TOGETHER:
+		return check_together(p, ret, name, err);
 	case PLAN_RESET_NONE:
 	default:
 		return error_set(err, -ENOTTY, "the kernel knows no way to reset %s: its reset_method is empty", name);
 	}
 }
 
-int act_pci_reset(const struct act_pci *p, struct bdf fn, const struct bdf *mine, size_t n, struct error *err)
+int act_pci_reset_may(const struct act_pci *p, struct bdf fn, const struct bdf *mine, size_t n, struct error *err)
+{
+	const struct bdf nobody = BDF_NONE;
+	char path[HOST_PATH_MAX];
+	struct chosen c;
+
+	return reset_may(p, &c, path, fn, mine ? mine : &nobody, n, err);
+}
+
+static int reset(const struct act_pci *p, struct bdf fn, const struct bdf *mine, size_t n, struct error *err)
 {
 	char path[HOST_PATH_MAX], name[BDF_TEXT_MAX];
-	int r = act_pci_reset_may(p, fn, mine, n, err);
+	struct chosen c;
+	int r = reset_may(p, &c, path, fn, mine, n, err);
 
-	if (r == 0)
-		r = act_pci_path(p, path, fn, err);
 	if (r < 0)
 		return r;
 	(void)bdf_text(name, fn);
-	r = host_write(p->root, "1", "%s/reset", path);
+	r = c.how == PLAN_RESET_TOGETHER ? host_write(p->root, "1", "%s/reset_subordinate", c.port) : host_write(p->root, "1", "%s/reset", path);
 	if (r == -ENOTTY)
 		return error_set(err, -EIO, "%s did not come back from its reset; see the kernel log", name);
 	return r < 0 ? error_set(err, r == -EBUSY ? -EBUSY : -EIO, "cannot reset %s: %s%s", name, strerror(-r),
 				 r == -EACCES || r == -EPERM ? "; velad must be root on the real machine" : "") : 0;
+}
+
+int act_pci_reset(const struct act_pci *p, struct bdf fn, const struct bdf *mine, size_t n, struct error *err)
+{
+	const struct bdf nobody = BDF_NONE;
+
+	return reset(p, fn, mine ? mine : &nobody, n, err);
+}
+
+int act_pci_reset_idle(const struct act_pci *p, struct bdf fn, struct error *err)
+{
+	return reset(p, fn, NULL, 0, err);
 }
 
 /* ---- is it whole --------------------------------------------------------------------------------------- */

@@ -142,12 +142,12 @@ static int do_partition(const struct serve *s, struct wire_answer *a, int *fd, c
 	return r;
 }
 
-/* Whose it is besides is velad's to look at: here a bus reset that hits anybody is refused. */
+/* Whose it is besides is velad's to look at: here a bus reset that hits anything a driver of the host works with is refused. */
 static int do_reset(const struct serve *s, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)
 {
 	(void)a;
 	(void)fd;
-	return act_pci_reset(s->judge.pci, wire_call_fn(c), NULL, 0, err);
+	return act_pci_reset_idle(s->judge.pci, wire_call_fn(c), err);
 }
 
 static int do_vf(const struct serve *s, struct wire_answer *a, int *fd, const struct wire_call *c, struct error *err)

@@ -268,6 +268,36 @@ static bool has_reset(const struct place *p, struct bdf bdf)
 	return !is_companion(p->plan, bdf) || plan_reset_choose(&hit, &in) == PLAN_RESET_FUNCTION;
 }
 
+/* What a reset step is shown to come back by, where that is not a reset of its own. VFs have that (PCIe 6.0, 6.6.2); theirs is not read. */
+static const char *reset_from(const struct place *p, struct bdf bdf, const struct bdf *all, size_t n)
+{
+	const struct inventory *inv = topo_inventory(p->in->topo);
+	const struct host_function *fn = host_function_find(inv, bdf), *o;
+	struct plan_reset_in in = { .fn = bdf, .mine = all, .nmine = n };
+	struct bdf bus[256], hit; /* a bus has no more, with ARI */
+
+	if (!fn || fn->facts->is_vf || !fn->facts->reset_methods)
+		return "reset";
+	for (o = fn; o > inv->fn && o[-1].bdf.domain == bdf.domain && o[-1].bdf.bus == bdf.bus; o--)
+		;
+	for (; o < inv->fn + inv->nfn && o->bdf.domain == bdf.domain && o->bdf.bus == bdf.bus && in.nbus < ARRAY_SIZE(bus); o++)
+		if (o != fn && !o->facts->is_vf)
+			bus[in.nbus++] = o->bdf;
+	in.methods = fn->facts->reset_methods;
+	in.bus = bus;
+	switch (plan_reset_choose(&hit, &in)) {
+	case PLAN_RESET_NONE:
+		return "none";
+	case PLAN_RESET_BUS:
+	case PLAN_RESET_TOGETHER:
+		return "bus";
+	case PLAN_RESET_HITS:
+		return "shared";
+	default:
+		return "reset";
+	}
+}
+
 /* Reverted from the last to the first, so that all are reset side by side, then scrubbed, then verified. */
 static int add_lends(struct place *p, const struct bdf *all, size_t n)
 {
@@ -285,7 +315,8 @@ static int add_lends(struct place *p, const struct bdf *all, size_t n)
 		for (size_t i = 0; i < n && r == 0; i++)
 			if ((steps[k].kind != PLAN_STEP_SCRUB || p->in->policy.scrub) &&
 			    (steps[k].kind != PLAN_STEP_RESET || has_reset(p, all[i])))
-				r = add_step(p->plan, steps[k].kind, all[i], NULL, steps[k].from, steps[k].to);
+				r = add_step(p->plan, steps[k].kind, all[i], NULL,
+					     steps[k].kind == PLAN_STEP_RESET ? reset_from(p, all[i], all, n) : steps[k].from, steps[k].to);
 	return r;
 }
 

@@ -3,7 +3,8 @@
  * (__pci_reset_function_locked(), drivers/pci/pci.c). "bus" is a secondary bus reset of the bridge above, and so is the
  * slot reset behind the same word; the kernel does them only for a function that is alone on its bus
  * (pci_parent_bus_reset(), pci_dev_reset_slot_function()), but does not count the VFs of a PF, which are on a bus of
- * their own. So a function with a method of its own hits nobody but its VFs. */
+ * their own. So a function with a method of its own hits nobody but its VFs. All of a bus are reset by reset_subordinate of the
+ * port above. */
 #include "plan/reset.h"
 
 #include <stdbool.h>
@@ -64,5 +65,5 @@ enum plan_reset plan_reset_choose(struct bdf *hit, const struct plan_reset_in *i
 		return PLAN_RESET_FUNCTION;
 	if (stranger(hit, in, in->bus, in->nbus))
 		return PLAN_RESET_HITS;
-	return in->nbus ? PLAN_RESET_SHARED : PLAN_RESET_BUS;
+	return in->nbus ? PLAN_RESET_TOGETHER : PLAN_RESET_BUS;
 }

@@ -11,7 +11,7 @@ enum plan_reset {
 	PLAN_RESET_BUS,      /* by its bus, on which it is alone */
 	PLAN_RESET_NONE,     /* the kernel knows no way */
 	PLAN_RESET_HITS,     /* it would hit others: `hit` is the first */
-	PLAN_RESET_SHARED,   /* only by its bus, where others of its own holder are: the kernel does not do that for one */
+	PLAN_RESET_TOGETHER, /* by its bus, with others of its own holder: through the port above, for the kernel does not do that for one */
 };
 
 struct plan_reset_in {

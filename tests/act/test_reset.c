@@ -34,6 +34,7 @@ static void resets(void **state)
 {
 	const struct bdf pf = bdf(FX_PF);
 	struct error err = ERROR_INIT;
+	char value[64];
 	struct fx f;
 
 	(void)state;
@@ -43,7 +44,22 @@ static void resets(void **state)
 	expect_reset(&f, FX_GPU, NULL, 0, 0, "");
 	fx_file(&f, GPU_DIR "/reset_method", "bus\n"); /* the PF is on the same bus */
 	expect_reset(&f, FX_GPU, NULL, 0, -EBUSY, "without hitting " FX_PF);
-	expect_reset(&f, FX_GPU, &pf, 1, -ENOTTY, "only be reset with its whole bus");
+	expect_reset(&f, FX_GPU, &pf, 1, -ENOTTY, "the port above has no reset_subordinate");
+	fx_file(&f, FX_DEVICES "/reset_subordinate", "");
+	expect_reset(&f, FX_GPU, &pf, 1, -EBUSY, "together with " FX_PF ", which has driver mlx5_core");
+	expect_reset(&f, FX_GPU, NULL, 0, -EBUSY, "without hitting " FX_PF);
+	assert_int_equal(act_pci_reset_idle(&f.pci, bdf(FX_GPU), &err), -EBUSY);
+	assert_string_equal(fx_text(&f, value, FX_DEVICES "/reset_subordinate"), "");
+	fx_unlink(&f, PF_DIR "/driver");
+	err = ERROR_INIT;
+	assert_int_equal(act_pci_reset(&f.pci, bdf(FX_GPU), &pf, 1, &err), 0);
+	assert_string_equal(fx_text(&f, value, FX_DEVICES "/reset_subordinate"), "1");
+	assert_string_equal(fx_text(&f, value, GPU_DIR "/reset"), ""); /* once, all of them */
+	fx_file(&f, FX_DEVICES "/reset_subordinate", "");
+	assert_int_equal(act_pci_reset(&f.pci, bdf(FX_GPU), NULL, 0, &err), -EBUSY); /* it is nobody's, and not of the same guest */
+	err = ERROR_INIT;
+	assert_int_equal(act_pci_reset_idle(&f.pci, bdf(FX_GPU), &err), 0);
+	assert_string_equal(fx_text(&f, value, FX_DEVICES "/reset_subordinate"), "1");
 	fx_file(&f, PF_DIR "/reset_method", "flr\n");
 	expect_reset(&f, FX_PF, NULL, 0, 0, "");
 	fx_set_vfs(&f, 2);

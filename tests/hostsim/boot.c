@@ -25,6 +25,7 @@ void sim_attach(struct node *n)
 		{ "sys/devices/pci*/sriov_drivers_autoprobe", autoprobe_write, NULL },
 		{ "sys/devices/pci*/config", config_write, NULL },
 		{ "sys/devices/pci*/reset", reset_write, NULL },
+		{ "sys/devices/pci*/reset_subordinate", reset_subordinate_write, NULL },
 		{ "sys/devices/pci*/reset_method", reset_method_write, NULL },
 		{ "sys/devices/pci*/d3cold_allowed", d3cold_write, NULL },
 		{ "sys/devices/pci*/power/control", control_write, NULL },
@@ -104,6 +105,8 @@ static void give_power(struct sim *s, struct node *dev)
 	(void)node_path(path, dev);
 	if (!node_find(s, "%s/power/control", path))
 		(void)node_add(s, TEXT_FILE, config_is_bridge(dev) ? "auto" : "on", "%s/power/control", path);
+	if (config_is_bridge(dev))
+		(void)node_add(s, TEXT_FILE, NULL, "%s/reset_subordinate", path);
 	if (!node_attr(dev, "d3cold_allowed"))
 		(void)node_add(s, TEXT_FILE, "1", "%s/d3cold_allowed", path);
 }

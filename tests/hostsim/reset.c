@@ -201,6 +201,25 @@ int reset_write(struct sim *s, struct node *n, const char *value, size_t len, of
 	return r;
 }
 
+/* reset_subordinate_store(), drivers/pci/pci-sysfs.c: each function below is saved, reset with the bus, and restored. */
+int reset_subordinate_write(struct sim *s, struct node *n, const char *value, size_t len, off_t off)
+{
+	char *end;
+	int r = 0;
+
+	(void)len;
+	(void)off;
+	if (strtoul(value, &end, 0) != 1 || (*end && *end != '\n'))
+		return -EINVAL;
+	for (struct node *c = n->parent->child; c; c = c->next)
+		if (sim_is_device(c)) {
+			int one = reset_restore(s, c, false);
+
+			r = r < 0 ? r : one;
+		}
+	return r;
+}
+
 static bool has_word(const char *words, const char *word)
 {
 	size_t n = strlen(word);

@@ -128,7 +128,7 @@ void         sim_lock(void);
 void         sim_unlock(void);
 
 sim_write_fn driver_override_write, driver_bind_write, driver_unbind_write, drivers_probe_write;
-sim_write_fn sriov_numvfs_write, autoprobe_write, config_write, reset_write, reset_method_write, d3cold_write, control_write, pool_write, pools_write;
+sim_write_fn sriov_numvfs_write, autoprobe_write, config_write, reset_write, reset_subordinate_write, reset_method_write, d3cold_write, control_write, pool_write, pools_write;
 sim_write_fn vf_write;
 void         vf_fresh(struct sim *s, const struct node *pf, unsigned i); /* VF i came, or was reset with its PF */
 void         vf_boot(struct sim *s, const struct node *pf); /* those that the text host has, and says nothing of */

@@ -93,6 +93,23 @@ same "and the host is as before"
 stop_velad
 unmount
 
+# ---- a GPU that can only be reset with its whole bus, on which its audio is
+bus=sys/devices/pci0000:40/0000:40:01.1
+sed "s|^$bus/0000:41:00.0/revision.*|&\n$bus/0000:41:00.0/reset_method	bus|" tests/hosts/workstation-epyc-starship-2gpu/sys.txt >"$dir/bus.txt"
+rm -f "$dir"/velad.db* "$dir/uevents"
+mount_host --uevents "$dir/uevents" "$dir/bus.txt" || exit 1
+cat "$sim/state" >"$dir/before"
+start_velad
+both=(--gpus 1 --vcpus 1 --memory 256M --require 0000:41:00.0)
+is "the plan says that it is reset with its bus" "bus" "$(ctl -o json plan "${both[@]}" | of '" ".join(s["from"] for s in d["steps"] if s["id"] == "reset")')"
+out=$(ctl create one "${both[@]}" 2>&1) || not_ok "create" "$out"
+put '' "$sim/log"
+out=$(ctl delete one 2>&1) || not_ok "delete" "$out"
+is "both are reset, by the port above, once" "1 0 " "$(cat "$sim/log" | grep -c "0000:40:01.1/reset_subordinate ") $(cat "$sim/log" | grep -c '/reset ') $(quarantine)"
+same "and the host is as before"
+stop_velad
+unmount
+
 # ---- twenty at once, each of which takes 100 ms to reset
 rm -f "$dir"/velad.db* "$dir/uevents"
 mount_host --uevents "$dir/uevents" tests/hosts/l40s-4u/sys.txt || exit 1

@@ -57,6 +57,7 @@ struct fake_fn {
 	unsigned          resets, scrubs;
 	bool              dirty;    /* a guest had it since its last reset */
 	bool              dies;     /* reads as ff after its next reset */
+	bool              fixed;    /* the kernel knows no way to reset it */
 	uint8_t           narrows;  /* its link has these lanes after its next reset; 0: as before */
 };
 
@@ -602,6 +603,8 @@ static inline int fake_reset_fn(void *self, struct bdf bdf, const struct bdf *mi
 		r = error_set(err, -ENODEV, "this host has no such function");
 	if (r == 0 && fake_in_use(f, bdf))
 		r = error_set(err, -EBUSY, "a guest has it");
+	if (r == 0 && fn->fixed)
+		r = error_set(err, -ENOTTY, "the kernel knows no way to reset it");
 	if (r == 0) {
 		fn->resets++;
 		r = fake_point(f, FAKE_HALF, err);

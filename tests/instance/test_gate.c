@@ -192,6 +192,38 @@ static void scrubbed(void **state)
 	fx_done(&fx);
 }
 
+/* What the kernel cannot reset is the guest's again after a stop; no other guest gets it, unless the operator says so. */
+static void no_reset(void **state)
+{
+	(void)state;
+	for (int allow = 0; allow < 2; allow++) {
+		autofree char *before = NULL;
+		struct fx fx;
+
+		fx_new(&fx);
+		before = fake_text(fx.machine);
+		fx.release.unreset = allow;
+		fx_open(&fx);
+		fx_create_done(&fx, &fx_a);
+		fn(&fx, GPU)->fixed = true;
+		assert_true(fx_wait(&fx, fx_order(&fx, "a", INST_STOP, 0)));
+		expect_sick(&fx, NULL);
+		assert_true(fx_wait(&fx, fx_order(&fx, "a", INST_START, 0)));
+		assert_true(fx_wait(&fx, fx_delete(&fx, "a")));
+		expect_sick(&fx, allow ? NULL : GPU);
+		if (!allow) {
+			expect_reason(&fx, GPU, "it was not reset: the kernel knows no way");
+			assert_false(release(&fx, GPU));
+			fn(&fx, GPU)->fixed = false;
+			assert_true(release(&fx, GPU));
+		}
+		fx_expect_machine(&fx, before);
+		if (!allow) /* else what the guest left is still in it */
+			fx_expect_clean(&fx);
+		fx_done(&fx);
+	}
+}
+
 /* By hand: what an instance has stays with it, and is not given back to be lent again. */
 static void by_hand(void **state)
 {
@@ -245,6 +277,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(clean_release), cmocka_unit_test(sick),	cmocka_unit_test(dead_before),
 		cmocka_unit_test(scrubbed),	 cmocka_unit_test(by_hand), cmocka_unit_test(sick_vf),
+		cmocka_unit_test(no_reset),
 	};
 
 	log_init((enum log_level)0); /* failures are what is tested here */

@@ -24,7 +24,7 @@ static void table(void **state)
 	} t[] = {
 		{ "flr bus", 0, 0, 0, PLAN_RESET_FUNCTION }, { "flr bus", 2, 0, 0, PLAN_RESET_FUNCTION },
 		{ "pm bus", 1, 0, 0, PLAN_RESET_FUNCTION },  { "bus", 0, 0, 0, PLAN_RESET_BUS },
-		{ "bus\n", 1, 0, 0, PLAN_RESET_HITS },	     { "bus", 1, 0, 1, PLAN_RESET_SHARED },
+		{ "bus\n", 1, 0, 0, PLAN_RESET_HITS },	     { "bus", 1, 0, 1, PLAN_RESET_TOGETHER },
 		{ "bus", 2, 0, 1, PLAN_RESET_HITS },	     { "flr", 0, 3, 0, PLAN_RESET_HITS },
 		{ "flr", 0, 3, 9, PLAN_RESET_FUNCTION },     { "", 0, 0, 0, PLAN_RESET_NONE },
 		{ "\n", 1, 1, 0, PLAN_RESET_NONE },	     { "unheard-of", 1, 0, 0, PLAN_RESET_HITS },
