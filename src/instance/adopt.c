@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "host/root.h"
@@ -180,16 +181,42 @@ static int look_at_machine(struct scene *s, struct error *err)
 
 /* ---- looking ----------------------------------------------------------------------------------------------- */
 
+/* Another thread has asked, and waits longer than reading anything of the machine may take: meanwhile nobody knows. */
+static bool is_late(const struct inst_manager *m)
+{
+	uint64_t since = m->adopt.asking;
+
+	return since && clock_ms() - since >= m->guard.deadlines.look_ms;
+}
+
+static bool ask(struct scene *s, struct error *why)
+{
+	const struct act *act = &s->m->env.act;
+	struct act_guest *guest = NULL;
+	unsigned long long none = 0;
+	bool first, answered;
+
+	if (is_late(s->m)) {
+		(void)error_set(why, -ETIMEDOUT, "libvirt has not answered for %u s", s->m->guard.deadlines.look_ms / 1000);
+		return false;
+	}
+	first = atomic_compare_exchange_strong(&s->m->adopt.asking, &none, clock_ms());
+	if (first)
+		pool_look_within(s->m, s->m->guard.deadlines.look_ms);
+	answered = act->ops->domains(act->self, &guest, &s->in.nguests, &s->arena, why) == 0;
+	if (first)
+		s->m->adopt.asking = 0;
+	s->in.guest = guest;
+	return answered;
+}
+
 /* That it does not answer is said once. */
 static void ask_libvirt(struct scene *s)
 {
-	const struct act *act = &s->m->env.act;
 	struct adopt *a = &s->m->adopt;
 	struct error why = ERROR_INIT;
-	struct act_guest *guest = NULL;
 
-	s->in.asked = act->ops->domains(act->self, &guest, &s->in.nguests, &s->arena, &why) == 0;
-	s->in.guest = guest;
+	s->in.asked = ask(s, &why);
 	if (!s->in.asked)
 		s->in.nguests = 0;
 	if (!s->in.asked && !atomic_exchange(&a->silent, true))

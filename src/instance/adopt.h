@@ -21,6 +21,7 @@ struct adopt {
 	atomic_uint seen;      /* news when libvirt was asked last */
 	atomic_bool asked;     /* and it answered */
 	atomic_bool looked;    /* at the machine, once */
+	atomic_ullong asking;  /* since when libvirt owes an answer, ms; 0: it does not */
 	atomic_bool tried;     /* likewise, whatever came of it */
 	atomic_bool settled;   /* tried, and at what running guests need was looked, too */
 	atomic_bool silent;    /* that it does not answer was said */

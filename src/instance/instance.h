@@ -214,6 +214,8 @@ int inst_settings_held(struct inst_manager *m, struct plan_settings_held **ret, 
 		       struct error *err);
 /* The machine may have changed: look whether running guests still have what their plans set. From any thread. */
 void inst_machine_changed(struct inst_manager *m);
+/* Cards came or went: look where those of instances are. Likewise. */
+void inst_cards_changed(struct inst_manager *m);
 /* The generation counter of topologies survives restarts: stores and returns the next one. */
 int inst_generation_next(struct inst_manager *m, uint64_t *ret, struct error *err);
 

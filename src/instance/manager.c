@@ -428,6 +428,11 @@ void inst_domain_changed(struct inst_manager *m, const char *name, enum act_doma
 		keep_wake(m, KEEP_ALL); /* a guest that starts or ends resets what it has */
 }
 
+void inst_cards_changed(struct inst_manager *m)
+{
+	pool_wake(m, POOL_ADOPT);
+}
+
 void inst_machine_changed(struct inst_manager *m)
 {
 	keep_wake(m, KEEP_WORDS);

@@ -294,6 +294,17 @@ void pool_wake(struct inst_manager *m, unsigned work)
 	(void)pthread_mutex_unlock(&m->lock);
 }
 
+void pool_look_within(struct inst_manager *m, unsigned ms)
+{
+	struct pool *p = &m->pool;
+	uint64_t at = clock_ms() + ms;
+
+	(void)pthread_mutex_lock(&m->lock);
+	p->look_at = p->look_at && p->look_at < at ? p->look_at : at;
+	(void)pthread_cond_signal(&p->cond); /* whoever waits does so for that */
+	(void)pthread_mutex_unlock(&m->lock);
+}
+
 void pool_asked(struct inst_manager *m, bool answered)
 {
 	struct pool *p = &m->pool;

@@ -44,4 +44,5 @@ int  pool_start(struct inst_manager *m, unsigned threads, struct error *err);
 void pool_stop(struct inst_manager *m); /* waits for the operations that run */
 struct job *pool_find(struct inst_manager *m, uint64_t op); /* that runs now; under the manager's lock. NULL: none */
 void pool_wake(struct inst_manager *m, unsigned work);
+void pool_look_within(struct inst_manager *m, unsigned ms); /* POOL_LOOK in so many; pool_asked() takes that back */
 void pool_asked(struct inst_manager *m, bool answered); /* libvirt; where it did not answer, POOL_LOOK follows by itself */

@@ -78,6 +78,21 @@ static int look(struct topo **ret, bool *whole, const struct topo *old, const st
 	return error_prefix(err, "reading the host");
 }
 
+/* Whether what came or went is more than VFs. */
+static bool has_cards(json_object *items)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < json_object_array_length(items); i++) {
+		json_object *item = json_object_array_get_idx(items, i);
+		const char *what = json_object_get_string(json_object_object_get(item, "what"));
+		const char *kind = json_object_get_string(json_object_object_get(item, "kind"));
+
+		any = any || ((strcmp(what, "added") == 0 || strcmp(what, "removed") == 0) && kind && strcmp(kind, "vf") != 0);
+	}
+	return any;
+}
+
 static int number(struct current *c, struct topo *fresh, json_object *items, struct error *err)
 {
 	uint64_t generation;
@@ -94,6 +109,8 @@ static int number(struct current *c, struct topo *fresh, json_object *items, str
 	}
 	history_log(generation, items);
 	inst_machine_changed(c->env.instances);
+	if (has_cards(items))
+		inst_cards_changed(c->env.instances);
 	history_add(&c->history, generation, time(NULL), json_object_get(items));
 	return 0;
 }

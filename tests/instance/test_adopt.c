@@ -189,6 +189,29 @@ static void asked_again(void **state)
 	fx_done(&fx);
 }
 
+/* It is asked, and says nothing at all: long before the call's own deadline nothing is said to run. */
+static void hangs(void **state)
+{
+	struct fx fx;
+
+	(void)state;
+	fx_new(&fx);
+	fx.workers = 2;
+	fx.deadlines = INST_DEADLINES;
+	fx.deadlines.look_ms = 300;
+	fx.deadlines.domain_ms = 600000;
+	fx_open(&fx);
+	fx_create_done(&fx, &fx_a);
+	fx_close(&fx);
+	fake_hang(fx.machine, "domains");
+	fx_open(&fx);
+	fx_await_state(&fx, "a", "degraded");
+	assert_int_equal(fx_taken(&fx), 4);
+	fake_return(fx.machine);
+	fx_await_state(&fx, "a", "running");
+	fx_done(&fx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -197,6 +220,7 @@ int main(void)
 		cmocka_unit_test(renamed),
 		cmocka_unit_test(silence),
 		cmocka_unit_test(asked_again),
+		cmocka_unit_test(hangs),
 	};
 
 	log_init((enum log_level)0); /* failures are what is tested here */
