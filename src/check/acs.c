@@ -70,7 +70,7 @@ static void gdr_direct(struct check_run *run)
 			 (p->state == PLAN_ACS_IMPOSSIBLE && p->rule != TOPO_RULE_RR && p->rule != TOPO_RULE_NO_P2P))
 			check_fix(run, check_fail(run, p->nic, "it does not reach GPU %s directly: %s", gpu, p->why), "%s",
 				  *p->fix ? p->fix : run->rule->fix);
-		else if (p->state != PLAN_ACS_IMPOSSIBLE) /* by what turns it away: ats.absent and acs.no-dt say so */
+		else if (p->state != PLAN_ACS_IMPOSSIBLE && (!p->hinges || p->translated == TOPO_ATS_OK)) /* else ats.absent, acs.no-dt, ats.identity say so */
 			check_pass(run, "GPU %s: %s", gpu, plan_acs_state_text(p->state));
 	}
 }

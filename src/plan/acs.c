@@ -62,14 +62,14 @@ static void solve(struct work *w, struct topo_gdr *g, uint32_t nic, uint32_t gpu
 
 	memcpy(w->kept, w->ctl, topo_count(w->t) * sizeof(*w->ctl));
 	while (changed) {
-		topo_gdr(g, w->t, w->ctl, nic, gpu);
+		topo_gdr(g, w->t, w->ctl, topo_gdr_ats(w->t, nic), nic, gpu);
 		changed = remedy(w, &g->part[TOPO_GDR_WRITE], g->ats == HOST_PRESENT) ||
 			  remedy(w, &g->part[TOPO_GDR_READ], g->ats == HOST_PRESENT);
 	}
 	if (g->part[g->worst].verdict == TOPO_DIRECT)
 		return;
 	memcpy(w->ctl, w->kept, topo_count(w->t) * sizeof(*w->ctl));
-	topo_gdr(g, w->t, w->ctl, nic, gpu);
+	topo_gdr(g, w->t, w->ctl, topo_gdr_ats(w->t, nic), nic, gpu);
 }
 
 /* ---- why not, and what would help ---------------------------------------------------------------------- */
@@ -147,13 +147,33 @@ static int explain(struct work *w, struct plan_acs_pair *p, const struct topo_gd
 	}
 }
 
+/* What is direct by the ports' words, and of translated requests only, is so if they will be. */
+static int judge_ats(struct work *w, struct plan_acs_pair *p, uint32_t nic, uint32_t gpu)
+{
+	bool direct = p->state == PLAN_ACS_DIRECT || p->state == PLAN_ACS_PLANNED;
+	struct topo_route plain;
+	struct topo_ats ats;
+	int r = topo_ats(&ats, w->t, nic, facts_at(w, nic)->kind == HOST_NIC, &w->plan->arena);
+
+	p->translated = ats.state;
+	topo_route(&plain, w->t, w->ctl, nic, gpu, (struct topo_tlp){ .type = TOPO_WRITE });
+	p->hinges = direct && p->ats == HOST_PRESENT && plain.verdict != TOPO_DIRECT;
+	if (r < 0 || !p->hinges || ats.state == TOPO_ATS_OK)
+		return r;
+	p->then = ats.state == TOPO_ATS_NO ? plain.verdict : TOPO_UNDECIDED;
+	p->now = p->now == TOPO_DIRECT ? p->then : p->now;
+	p->why = ats.observed;
+	p->fix = ats.fix;
+	return 0;
+}
+
 static int judge(struct work *w, struct plan_acs_pair *p, uint32_t nic, uint32_t gpu)
 {
 	struct topo_gdr now, then;
 	const struct topo_route *worst;
 	bool direct;
 
-	topo_gdr(&now, w->t, NULL, nic, gpu);
+	topo_gdr(&now, w->t, NULL, topo_gdr_ats(w->t, nic), nic, gpu);
 	solve(w, &then, nic, gpu);
 	p->path = topo_path(w->t, nic, gpu);
 	p->ats = then.ats;
@@ -169,10 +189,10 @@ static int judge(struct work *w, struct plan_acs_pair *p, uint32_t nic, uint32_t
 	p->why = p->fix = "";
 	if (direct) {
 		p->state = p->now == TOPO_DIRECT ? PLAN_ACS_DIRECT : PLAN_ACS_PLANNED;
-		return 0;
+		return judge_ats(w, p, nic, gpu);
 	}
 	p->state = p->then == TOPO_UNDECIDED ? PLAN_ACS_UNKNOWN : PLAN_ACS_IMPOSSIBLE;
-	return explain(w, p, &then, nic);
+	return judge_ats(w, p, nic, gpu) < 0 ? -ENOMEM : explain(w, p, &then, nic);
 }
 
 /* ---- the writes ---------------------------------------------------------------------------------------- */

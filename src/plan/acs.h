@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/bdf.h"
+#include "topo/ats.h"
 #include "topo/gdr.h"
 
 struct error;
@@ -29,7 +30,9 @@ enum plan_acs_state {
 struct plan_acs_pair {
 	struct bdf          nic, gpu;
 	enum topo_class     path;
-	enum host_known     ats;
+	enum host_known     ats;   /* the capability */
+	enum topo_ats_state translated; /* whether requests will be */
+	bool                hinges;     /* on that: the ports alone would let it be direct, as state has it; now, then, why and fix know better */
 	enum plan_acs_state state;
 	enum topo_verdict   now, then; /* the worst of the pair's transactions, before and after */
 	enum topo_verdict   boot;      /* and after a boot with the kernel argument; of plan_acs_all() */

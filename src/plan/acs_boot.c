@@ -116,7 +116,7 @@ static bool is_direct(const struct boot *b, uint32_t nic, uint32_t gpu)
 {
 	struct topo_gdr g;
 
-	topo_gdr(&g, b->t, b->ctl, nic, gpu);
+	topo_gdr(&g, b->t, b->ctl, topo_gdr_ats(b->t, nic), nic, gpu);
 	return g.part[g.worst].verdict == TOPO_DIRECT && (!is_open(b, &g) || plain_answer(b, nic, gpu).verdict == TOPO_DIRECT);
 }
 
@@ -179,7 +179,7 @@ static bool solve(struct boot *b, bool *grew, uint32_t nic, uint32_t gpu)
 
 	memcpy(b->kept, b->ctl, topo_count(b->t) * sizeof(*b->ctl));
 	while (changed) {
-		topo_gdr(&g, b->t, b->ctl, nic, gpu);
+		topo_gdr(&g, b->t, b->ctl, topo_gdr_ats(b->t, nic), nic, gpu);
 		changed = remedy(b, &g, &g.part[TOPO_GDR_WRITE], nic) || remedy(b, &g, &g.part[TOPO_GDR_READ], nic) ||
 			  (is_open(b, &g) && may_open(b, nic) && open_answer(b, nic, gpu));
 	}
@@ -381,7 +381,7 @@ static int upgrade(struct boot *b, struct plan_acs_pair *pair)
 	uint32_t nic = topo_find(b->t, pair->nic), gpu = topo_find(b->t, pair->gpu);
 	struct topo_gdr g;
 
-	topo_gdr(&g, b->t, b->ctl, nic, gpu);
+	topo_gdr(&g, b->t, b->ctl, topo_gdr_ats(b->t, nic), nic, gpu);
 	pair->boot = g.part[g.worst].verdict;
 	if (pair->boot == TOPO_DIRECT && is_open(b, &g))
 		pair->boot = plain_answer(b, nic, gpu).verdict;

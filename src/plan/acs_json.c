@@ -16,12 +16,14 @@ static void add_word(struct json_out *o, const char *key, uint16_t v)
 
 static void add_pair(struct json_out *all, json_object *pairs, const struct plan_acs_pair *p)
 {
+	static const char *const translated[] = { [TOPO_ATS_OK] = "yes", [TOPO_ATS_NO] = "no", [TOPO_ATS_UNKNOWN] = "unknown" };
 	struct json_out o = json_out_new();
 
 	json_add_bdf(&o, "nic", p->nic);
 	json_add_bdf(&o, "gpu", p->gpu);
 	json_add_string(&o, "path", topo_class_text(p->path));
 	json_add_string(&o, "ats", host_known_text(p->ats));
+	json_add_string(&o, "translated", translated[p->translated]);
 	json_add_string(&o, "state", plan_acs_state_text(p->state));
 	json_add_string(&o, "now", topo_verdict_text(p->now));
 	json_add_string(&o, "then", topo_verdict_text(p->then));

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "plan/acs.h"
 #include "plan/routes.h"
+#include "topo/ats.h"
 
 struct routes {
 	const struct topo *t;
@@ -22,6 +23,7 @@ struct routes {
 struct requester {
 	uint32_t node;
 	unsigned count; /* of functions it stands for */
+	enum host_known ats; /* its requests are translated */
 };
 
 static int no_memory(struct error *err)
@@ -106,8 +108,8 @@ static void add_gdr(struct routes *w, struct requester by, uint32_t gpu)
 	struct topo_gdr now, then;
 	uint32_t nic = by.node;
 
-	topo_gdr(&now, w->t, NULL, nic, gpu);
-	topo_gdr(&then, w->t, w->planned, nic, gpu);
+	topo_gdr(&now, w->t, NULL, by.ats, nic, gpu);
+	topo_gdr(&then, w->t, w->planned, by.ats, nic, gpu);
 	add_pair(w, "gdr", by, gpu, &now.part[now.worst], &then.part[then.worst]);
 	for (enum topo_gdr_part p = 0; p < TOPO_GDR_PARTS; p++) {
 		bool answer = p == TOPO_GDR_ANSWER;
@@ -126,7 +128,7 @@ static void add_p2p(struct routes *w, uint32_t a, uint32_t b)
 
 	topo_route(&now, w->t, NULL, a, b, tlp);
 	topo_route(&then, w->t, w->planned, a, b, tlp);
-	add_pair(w, "p2p", (struct requester){ a, 1 }, b, &now, &then);
+	add_pair(w, "p2p", (struct requester){ .node = a, .count = 1 }, b, &now, &then);
 	add_route(&w->out, w->list, w->t, &now, a, b, tlp);
 }
 
@@ -157,7 +159,7 @@ static int find_nics(struct routes *w)
 		if (same)
 			same->count++;
 		else if (topo_gdr_by(topo_at(w->t, i)->fn->facts->kind) || is_nic_vf(w->t, i))
-			w->nic[w->nnics++] = (struct requester){ i, 1 };
+			w->nic[w->nnics++] = (struct requester){ i, 1, topo_ats_known(w->t, i) };
 	}
 	return w->nic ? 0 : -ENOMEM;
 }

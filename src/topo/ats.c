@@ -125,3 +125,14 @@ int topo_ats(struct topo_ats *ret, const struct topo *t, uint32_t at, bool vf, s
 			r = rule[i](&w);
 	return r < 0 ? r : 0;
 }
+
+enum host_known topo_ats_known(const struct topo *t, uint32_t at)
+{
+	static const enum host_known known[] = { [TOPO_ATS_OK] = HOST_PRESENT, [TOPO_ATS_NO] = HOST_ABSENT, [TOPO_ATS_UNKNOWN] = HOST_UNKNOWN };
+	struct arena arena = { 0 };
+	struct topo_ats ats;
+	int r = topo_ats(&ats, t, at, topo_at(t, at)->fn->facts->kind == HOST_NIC, &arena);
+
+	arena_done(&arena);
+	return r < 0 ? HOST_UNKNOWN : known[ats.state];
+}

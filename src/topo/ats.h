@@ -23,3 +23,5 @@ struct topo_ats {
 /* at: a PF, a VF or a data-direct function. vf: what the guest gets is a VF of it, which need not exist yet; of a VF it
  * goes without saying. Texts are in the arena. -ENOMEM. */
 int topo_ats(struct topo_ats *ret, const struct topo *t, uint32_t at, bool vf, struct arena *arena);
+/* The same without words, of what a guest gets of the function: of a NIC its VFs. PRESENT: they will be translated. */
+enum host_known topo_ats_known(const struct topo *t, uint32_t at);

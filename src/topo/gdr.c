@@ -26,11 +26,16 @@ static void request(struct topo_route *ret, const struct topo *t, const uint16_t
 	ret->turn = TOPO_NONE;
 }
 
-void topo_gdr(struct topo_gdr *ret, const struct topo *t, const uint16_t *ctl, uint32_t nic, uint32_t gpu)
+enum host_known topo_gdr_ats(const struct topo *t, uint32_t nic)
+{
+	return topo_at(t, topo_physical(t, nic))->fn->facts->cap.ats.known;
+}
+
+void topo_gdr(struct topo_gdr *ret, const struct topo *t, const uint16_t *ctl, enum host_known ats, uint32_t nic, uint32_t gpu)
 {
 	static const int badness[] = { [TOPO_DIRECT] = 0, [TOPO_REDIRECTED] = 1, [TOPO_UNDECIDED] = 2, [TOPO_BLOCKED] = 3 };
 
-	ret->ats = topo_at(t, topo_physical(t, nic))->fn->facts->cap.ats.known;
+	ret->ats = ats;
 	ret->worst = TOPO_GDR_WRITE;
 	request(&ret->part[TOPO_GDR_WRITE], t, ctl, nic, gpu, TOPO_WRITE, ret->ats);
 	request(&ret->part[TOPO_GDR_READ], t, ctl, nic, gpu, TOPO_READ, ret->ats);

@@ -453,7 +453,7 @@ static const struct {
 	[TOPO_RULE_MF_NO_ACS] = { "mf-no-acs", "may be routed inside the multi-function device, which has no ACS" },
 	[TOPO_RULE_UNREAD] = { "unread", "meets a port whose ACS cannot be read (read as root)" },
 	[TOPO_RULE_SHAPE] = { "shape", "is between things that are not two endpoints of one PCIe tree" },
-	[TOPO_RULE_ATS] = { "ats", "depends on ATS, which cannot be read (read as root)" },
+	[TOPO_RULE_ATS] = { "ats", "depends on whether its requests are translated (ATS), which is not known" },
 	[TOPO_RULE_MF_NEVER] = { "mf-never", "leaves the device: its ACS says that it never routes between its functions" },
 	[TOPO_RULE_VF_NEVER] = { "vf-never", "leaves the device: without ACS it does not route between its VFs" },
 };

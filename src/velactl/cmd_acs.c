@@ -139,6 +139,17 @@ static const struct ctl_column write_columns[] = {
 	{ "PORT", CTL_LEFT }, { "FROM", CTL_LEFT }, { "TO", CTL_LEFT }, { "", CTL_LEFT, .drop = 1 },
 };
 
+/* The ports would let it be direct, and why says what of ATS does not. */
+static const char *state_of(json_object *p)
+{
+	const char *state = ctl_doc_text(p, "state");
+	bool ports = strcmp(state, "direct") == 0 || strcmp(state, "planned") == 0;
+
+	if (!ports || !*ctl_doc_text(p, "why"))
+		return state;
+	return strcmp(ctl_doc_text(p, "translated"), "no") == 0 ? "lacks ATS" : "ATS unknown";
+}
+
 static bool write_pairs(struct ctl_out *out, json_object *pairs)
 {
 	auto_(scols_unref_table) struct libscols_table *t = ctl_table_new(pair_columns, ARRAY_SIZE(pair_columns));
@@ -147,7 +158,7 @@ static bool write_pairs(struct ctl_out *out, json_object *pairs)
 	for (size_t i = 0; ok && i < ctl_doc_count(pairs); i++) {
 		json_object *p = json_object_array_get_idx(pairs, i);
 		const char *cell[] = { ctl_doc_text(p, "gpu"), ctl_doc_text(p, "nic"), ctl_doc_text(p, "path"), ctl_doc_text(p, "now"),
-				       ctl_doc_text(p, "state"), ctl_doc_text(p, "port"), ctl_doc_text(p, "through") };
+				       state_of(p), ctl_doc_text(p, "port"), ctl_doc_text(p, "through") };
 
 		ok = ctl_table_row(t, NULL, cell, ARRAY_SIZE(cell));
 	}

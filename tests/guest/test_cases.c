@@ -120,7 +120,7 @@ static void case_3_every_pair_has_a_verdict(void **state)
 			struct topo_gdr gdr;
 			const struct topo_route *r;
 
-			topo_gdr(&gdr, g.topo, NULL, topo_find(g.topo, g.plan->vf[i].pf), topo_find(g.topo, g.plan->gpu[k]));
+			topo_gdr(&gdr, g.topo, NULL, topo_gdr_ats(g.topo, topo_find(g.topo, g.plan->vf[i].pf)), topo_find(g.topo, g.plan->vf[i].pf), topo_find(g.topo, g.plan->gpu[k]));
 			r = &gdr.part[gdr.worst];
 			assert_int_equal(gdr.ats, HOST_ABSENT);
 			assert_true(r->verdict == TOPO_REDIRECTED || r->verdict == TOPO_UNDECIDED);

@@ -27,7 +27,7 @@ static bool pairs_are_direct(const struct topo *t, const struct plan_acs *p, con
 
 		if (p->pair[i].state != PLAN_ACS_DIRECT && p->pair[i].state != PLAN_ACS_PLANNED)
 			continue;
-		topo_gdr(&g, t, ctl, topo_find(t, p->pair[i].nic), topo_find(t, p->pair[i].gpu));
+		topo_gdr(&g, t, ctl, topo_gdr_ats(t, topo_find(t, p->pair[i].nic)), topo_find(t, p->pair[i].nic), topo_find(t, p->pair[i].gpu));
 		all = all && g.part[g.worst].verdict == TOPO_DIRECT;
 	}
 	return all;
@@ -71,7 +71,7 @@ static void impossible_is_impossible(const struct topo *t, const struct plan_acs
 
 		if (p->pair[i].state != PLAN_ACS_IMPOSSIBLE)
 			continue;
-		topo_gdr(&g, t, ctl, topo_find(t, p->pair[i].nic), topo_find(t, p->pair[i].gpu));
+		topo_gdr(&g, t, ctl, topo_gdr_ats(t, topo_find(t, p->pair[i].nic)), topo_find(t, p->pair[i].nic), topo_find(t, p->pair[i].gpu));
 		if (g.part[g.worst].verdict == TOPO_DIRECT)
 			fail_msg("a pair with ATS %d, rule %s could be direct", g.ats, topo_rule_id(p->pair[i].rule));
 	}
@@ -273,7 +273,7 @@ static bool keeps_promise(const struct topo *t, const struct plan_acs *p, const 
 		const struct topo_route *ask;
 		struct topo_gdr g;
 
-		topo_gdr(&g, t, ctl, nic, gpu);
+		topo_gdr(&g, t, ctl, topo_gdr_ats(t, nic), nic, gpu);
 		ask = &g.part[TOPO_GDR_READ];
 		if (p->pair[i].boot != TOPO_DIRECT)
 			continue;

@@ -23,7 +23,7 @@ static void case_18_redirected_is_refused(void **state)
 	struct plan *p;
 
 	(void)state;
-	topo_gdr(&g, t, NULL, test_at(t, "0000:1a:00.0"), test_at(t, "0000:19:00.0"));
+	topo_gdr(&g, t, NULL, topo_gdr_ats(t, test_at(t, "0000:1a:00.0")), test_at(t, "0000:1a:00.0"), test_at(t, "0000:19:00.0"));
 	assert_true(g.ats == HOST_ABSENT && g.part[g.worst].verdict == TOPO_REDIRECTED && g.part[TOPO_GDR_WRITE].rule == TOPO_RULE_RR);
 	p = test_plan(t, "{\"gpus\":1,\"vfs_per_gpu\":1,\"gdr\":\"required\",\"require\":[\"0000:19:00.0\"]}", NULL, 0);
 	assert_true(!p->fits && of_rule(p, "gdr.not-direct", "0000:19:00.0"));

@@ -104,7 +104,7 @@ static void required_is_direct(void **state)
 	assert_int_equal(p->step[p->nsteps - 1].kind, PLAN_STEP_DOMAIN);
 	for (uint32_t i = 0; i < topo_count(t); i++)
 		ctl[i] = i == test_at(t, PORT) ? 0x5d : topo_at(t, i)->fn->facts->cap.acs.ctl;
-	topo_gdr(&g, t, ctl, test_at(t, PF), test_at(t, GPU));
+	topo_gdr(&g, t, ctl, topo_gdr_ats(t, test_at(t, PF)), test_at(t, PF), test_at(t, GPU));
 	assert_int_equal(g.part[g.worst].verdict, TOPO_DIRECT);
 	free(ctl);
 	plan_free(p);

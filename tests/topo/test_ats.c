@@ -5,6 +5,7 @@
 #include <linux/pci_regs.h>
 
 #include "support.h"
+#include "topo/gdr.h"
 
 #define PF  "0000:4d:00.0" /* of xe9680, a ConnectX-7 */
 #define IGB "0000:25:00.0" /* of lab */
@@ -171,10 +172,44 @@ static void from_files(void **state)
 	}
 }
 
+/* With Direct Translated P2P on everywhere only ATS decides, and a capability alone is no answer. */
+static void routes_hang_on_it(void **state)
+{
+	static const struct {
+		const char *host, *nic, *gpu;
+		enum host_known ats;
+		enum topo_verdict verdict;
+	} cases[] = {
+		{ "hgx-b200-8gpu", "0000:18:00.0", "0000:17:00.0", HOST_PRESENT, TOPO_DIRECT },
+		{ "l40s-4u", "0000:3f:00.0", "0000:3d:00.0", HOST_UNKNOWN, TOPO_UNDECIDED }, /* an old kernel, perhaps mended, and iommu=pt */
+		{ "egress", "0000:14:00.0", "0000:13:00.0", HOST_UNKNOWN, TOPO_UNDECIDED },  /* not on though it might */
+		{ "xe9680", "0000:1a:00.0", "0000:19:00.0", HOST_ABSENT, TOPO_REDIRECTED },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct topo *t = test_topo_host(cases[i].host);
+		uint32_t nic = test_at(t, cases[i].nic), gpu = test_at(t, cases[i].gpu);
+		uint16_t *ctl = calloc(topo_count(t), sizeof(*ctl));
+		struct topo_gdr g;
+
+		for (uint32_t k = 0; k < topo_count(t); k++)
+			ctl[k] = topo_at(t, k)->fn->facts->cap.acs.ctl | (topo_at(t, k)->fn->facts->cap.acs.cap & TOPO_ACS_DT);
+		assert_int_equal(topo_ats_known(t, nic), cases[i].ats);
+		topo_gdr(&g, t, ctl, topo_ats_known(t, nic), nic, gpu);
+		if (g.part[TOPO_GDR_WRITE].verdict != cases[i].verdict)
+			fail_msg("%s: %s", cases[i].host, topo_verdict_text(g.part[TOPO_GDR_WRITE].verdict));
+		assert_true(i == 3 || topo_gdr_ats(t, nic) == HOST_PRESENT);
+		free(ctl);
+		topo_unref(t);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(kernels), cmocka_unit_test(vf_needs_stu), cmocka_unit_test(fixes), cmocka_unit_test(from_files),
+		cmocka_unit_test(routes_hang_on_it),
 	};
 
 	return cmocka_run_group_tests_name("ats", tests, NULL, NULL);
