@@ -144,6 +144,7 @@ chaos: all build-tests
 	$(Q)tests/crash/run fail --build $(B)
 	$(Q)tests/crash/run fail --build $(B) --helper
 	$(Q)tests/crash/run short --build $(B)
+	$(Q)tests/crash/adopt --build $(B) --helper domains boots cards upgrades hangs
 
 fuzz:
 	$(Q)tests/fuzz/run

@@ -17,6 +17,7 @@
 #include "instance/jobs.h"
 #include "instance/manager.h"
 #include "instance/reconcile.h"
+#include "instance/reconcile_rules.h"
 #include "instance/store.h"
 
 #define TRIES 8 /* while domains come and go */

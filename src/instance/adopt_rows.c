@@ -15,6 +15,7 @@
 #include "instance/manager.h"
 #include "instance/quarantine.h"
 #include "instance/reconcile.h"
+#include "instance/reconcile_rules.h"
 #include "instance/state.h"
 #include "instance/store.h"
 

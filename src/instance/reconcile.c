@@ -8,28 +8,8 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "instance/reconcile_rules.h"
 #include "instance/state.h"
-
-#define LIBVIRT_UNKNOWN "libvirt.unknown"
-#define RENAMED         "domain.renamed"
-#define RUNS            "guest.runs"
-#define UNPROVISIONED   "guest.unprovisioned"
-#define SHARED          "device.foreign"
-#define ELSEWHERE       "device.elsewhere"
-#define MISSING         "device.missing"
-#define BOUND           "device.bound"
-#define GROUP           "group.shared"
-#define P2P_LOST        "guest.p2p-lost"
-
-const char *const reconcile_rules[] = { LIBVIRT_UNKNOWN, RENAMED, RUNS, UNPROVISIONED, SHARED, ELSEWHERE, MISSING, BOUND, GROUP, P2P_LOST, NULL };
-
-bool reconcile_finds(const char *rule)
-{
-	for (size_t i = 0; reconcile_rules[i]; i++)
-		if (strcmp(reconcile_rules[i], rule) == 0)
-			return true;
-	return false;
-}
 
 enum whereabouts { UNSAID, HERE, MOVED, GONE, TWICE };
 

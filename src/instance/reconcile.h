@@ -93,9 +93,6 @@ struct reconcile_decision {
 	const char         *text; /* why, for people; never NULL but where it says so */
 };
 
-extern const char *const reconcile_rules[]; /* NULL ends them */
-bool reconcile_finds(const char *rule);     /* it is one of them */
-
 /* The decisions in the order in which they are to be done, in the arena; texts are the input's, or in the arena. Done, another call
  * has only RECONCILE_KEEP and RECONCILE_RESUME. -ENOMEM. */
 int reconcile(struct reconcile_decision **ret, size_t *n, const struct reconcile_input *in, struct arena *arena, struct error *err);

@@ -149,9 +149,9 @@ static int replace_steps(struct store_tx *tx, const struct rows_instance *in, co
 		r = rows_step_add(tx, in->name, &(struct rows_step){ .seq = (int64_t)i, .kind = s->kind, .target = s->target, .from = s->from,
 								     .to = s->to, .state = state_of(old, n, s) }, err);
 	}
-	if (r == 0) /* of what was never begun, or ended with the host */
-		r = store_exec(tx, "DELETE FROM original WHERE NOT EXISTS(SELECT 1 FROM step WHERE step.kind = original.kind AND"
-				   " step.target = original.target)", NO_ARGS, err);
+	for (size_t i = 0; r == 0 && i < n; i++) /* of what was never begun, or ended with the host */
+		r = store_exec(tx, "DELETE FROM original WHERE kind = ?1 AND target = ?2 AND NOT EXISTS(SELECT 1 FROM step WHERE kind = ?1 AND"
+				   " target = ?2)", ARGS(ARG_TEXT(plan_step_text(old[i].kind)), ARG_TEXT(old[i].target)), err);
 	return r;
 }
 

@@ -96,7 +96,6 @@ class Scene:
         self.fault("clear")
         self.control.disarm()
         self.stop(signal.SIGKILL)
-        self.stop_helper()
         self.unmount()
         shutil.rmtree(self.dir)
 
@@ -112,6 +111,7 @@ class Scene:
             self.put(f"sys/bus/pci/devices/{pf}/sriov_numvfs", n)
 
     def unmount(self):
+        self.stop_helper() # which may have files open below it
         self.await_that(lambda: subprocess.run(["umount", self.root], stderr=subprocess.DEVNULL).returncode == 0,
                         "processes of a velad that is gone end, too")
         os.unlink(self.dir + "/uevents")
