@@ -362,28 +362,41 @@ static int cleanse(const struct steps *s, const struct rows_step *step, const ch
 	return steps_gone(s, step);
 }
 
-/* With its instance's other functions, where one that is stopped has it, a reset hits nobody else. */
-static int find_mine(struct gate *ret, struct store_tx *tx, struct bdf bdf, struct arena *arena, struct error *err)
+static const char *owner_of(const struct plan_taken *taken, size_t n, struct bdf bdf)
+{
+	for (size_t i = 0; i < n; i++)
+		if (bdf_eq(taken[i].bdf, bdf))
+			return taken[i].owner;
+	return NULL;
+}
+
+/* Whom a reset may hit: what the same stopped instance has; of one that nobody has, what of its device nobody has, if that is there
+ * and no driver of the host works with it (act/reset). */
+static int find_mine(struct gate *ret, struct store_tx *tx, const struct quarantine *q, struct bdf bdf, struct arena *arena, struct error *err)
 {
 	struct plan_taken *taken = NULL;
-	const char *owner = NULL;
+	const char *owner;
 	struct bdf *mine;
 	size_t n = 0;
 	int r = rows_devices(tx, &taken, &n, arena, err);
 
 	if (r < 0)
 		return r;
-	mine = arena_array(arena, n + 1, sizeof(*mine));
+	mine = arena_array(arena, n + 9, sizeof(*mine));
 	if (!mine)
 		return error_set(err, -ENOMEM, "no memory for rows of the store");
-	mine[0] = bdf;
 	ret->mine = mine;
-	ret->nmine = 1;
-	for (size_t i = 0; i < n; i++)
-		owner = bdf_eq(taken[i].bdf, bdf) ? taken[i].owner : owner;
+	mine[ret->nmine++] = bdf;
+	owner = owner_of(taken, n, bdf);
 	for (size_t i = 0; i < n && owner; i++)
 		if (!bdf_eq(taken[i].bdf, bdf) && strcmp(taken[i].owner, owner) == 0)
 			mine[ret->nmine++] = taken[i].bdf;
+	for (unsigned f = 0; f < 8 && !owner && bdf_is_none(q->pf); f++) { /* not of a VF: its neighbours are others' */
+		struct bdf o = { .domain = bdf.domain, .bus = bdf.bus, .devfn = (uint8_t)((bdf.devfn & 0xf8) | f) };
+
+		if (!bdf_eq(o, bdf) && !owner_of(taken, n, o))
+			mine[ret->nmine++] = o;
+	}
 	return 0;
 }
 
@@ -396,12 +409,11 @@ static int find_row(struct inst_manager *m, struct quarantine **ret, struct gate
 	int r = store_begin(&tx, m->store, err);
 
 	if (r == 0)
-		r = find_mine(gate, tx, bdf, arena, err);
-	if (r == 0)
 		r = quarantine_find_any(tx, ret, bdf, known ? now.serial : NULL, arena, err);
-	if (r == 0 && *ret)
-		gate->was = (*ret)->was;
-	return r;
+	if (r < 0 || !*ret)
+		return r;
+	gate->was = (*ret)->was;
+	return find_mine(gate, tx, *ret, bdf, arena, err);
 }
 
 static int drop_row(struct inst_manager *m, const struct quarantine *q, struct error *err)

@@ -107,6 +107,17 @@ put '' "$sim/log"
 out=$(ctl delete one 2>&1) || not_ok "delete" "$out"
 is "both are reset, by the port above, once" "1 0 " "$(cat "$sim/log" | grep -c "0000:40:01.1/reset_subordinate ") $(cat "$sim/log" | grep -c '/reset ') $(quarantine)"
 same "and the host is as before"
+ctl create one "${both[@]}" >/dev/null 2>&1
+put "*/reset_subordinate:write:EIO:1" "$sim/fault"
+out=$(ctl delete one 2>&1) || not_ok "delete, and the bus is not reset" "$out"
+put clear "$sim/fault"
+is "a bus that is not reset: the GPU is in quarantine; its release says what has a driver" "0000:41:00.0 1" \
+	"$(quarantine) $(ctl quarantine release 0000:41:00.0 2>&1 | grep -c 'together with 0000:41:00.1, which has driver snd_hda_intel')"
+put 0000:41:00.1 $sys/drivers/snd_hda_intel/unbind
+out=$(ctl quarantine release 0000:41:00.0 2>&1) || not_ok "release" "$out"
+put 0000:41:00.1 $sys/drivers/snd_hda_intel/bind
+is "which may be taken from it, and then it is released" "" "$(quarantine)"
+same "and the host is as before"
 stop_velad
 unmount
 
