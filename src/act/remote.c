@@ -69,7 +69,7 @@ struct act_remote *act_remote_free(struct act_remote *r)
 
 static int unreachable(const struct act_remote *r, int e, struct error *err)
 {
-	return error_set(err, -EIO, "cannot reach velad-helper at %s: %s; systemctl start velad-helper.socket", r->address.sun_path,
+	return error_set(err, -ENOTCONN, "cannot reach velad-helper at %s: %s; systemctl start velad-helper.socket", r->address.sun_path,
 			 strerror(e));
 }
 
@@ -132,7 +132,7 @@ static int exchange(const struct act_remote *r, int on, bool is_file, struct wir
 	ssize_t n;
 
 	if (send(on, c, sizeof(*c), MSG_NOSIGNAL) < 0)
-		return errno == EPIPE || errno == ECONNRESET ? -EPIPE : error_set(err, -EIO, "cannot write to velad-helper: %s", strerror(errno));
+		return errno == EPIPE || errno == ECONNRESET ? -EPIPE : error_set(err, -ENOTCONN, "cannot write to velad-helper: %s", strerror(errno));
 	n = is_file ? await(r) : 0;
 	n = n == 0 ? receive(on, &in, sizeof(in), fd) : n;
 	if (n == 0)
@@ -141,7 +141,7 @@ static int exchange(const struct act_remote *r, int on, bool is_file, struct wir
 		return error_set(err, -ETIMEDOUT, "velad-helper has not answered %s for %d s", wire_verb_text((enum wire_verb)c->verb),
 				 is_file ? FILE_SECONDS : ANSWER_SECONDS);
 	if (n < 0)
-		return error_set(err, -EIO, "cannot read from velad-helper: %s", strerror((int)-n));
+		return error_set(err, -ENOTCONN, "cannot read from velad-helper: %s", strerror((int)-n));
 	return wire_answer_read(ret, &in, (size_t)n, err);
 }
 
@@ -161,7 +161,7 @@ static int ask(const struct act_remote *r, int *on, struct wire_answer *ret, int
 		}
 	}
 	if (result == -EPIPE)
-		return error_set(err, -EIO, "velad-helper went away twice while it did %s; see its journal", wire_verb_text((enum wire_verb)c->verb));
+		return error_set(err, -ENOTCONN, "velad-helper went away twice while it did %s; see its journal", wire_verb_text((enum wire_verb)c->verb));
 	return result < 0 ? result : ret->code < 0 ? error_set(err, ret->code, "%s", ret->text) : 0;
 }
 

@@ -14,7 +14,7 @@ int act_remote_new(struct act_remote **ret, const char *socket, struct error *er
 struct act_remote *act_remote_free(struct act_remote *r); /* NULL is fine; returns NULL */
 AUTO_DEFINE(struct act_remote *, act_remote_free);
 
-/* -EIO: the helper cannot be reached, or does not answer; else what it answers. ret may be NULL. */
+/* -ENOTCONN: the helper cannot be reached, or went away; else what it answers. ret may be NULL. */
 int act_remote_call(struct act_remote *r, struct wire_answer *ret, const struct wire_call *c, struct error *err);
 /* A descriptor, which its answer brings; through the kept connection. -ETIMEDOUT: there was none within 2 s; for the next 10 s there is
  * none at once. */

@@ -109,11 +109,26 @@ bool gate_concerns(enum plan_step_kind k)
 	return k == PLAN_STEP_LEND || k == PLAN_STEP_SCRUB || k == PLAN_STEP_RESET || k == PLAN_STEP_BIND;
 }
 
-bool gate_keeps(const struct gate *g, enum plan_step_kind k, int r)
+/* What is set of a function that a guest has, beside its driver. */
+static const enum plan_step_kind set[] = { PLAN_STEP_VF, PLAN_STEP_DEVCTL, PLAN_STEP_DEVCTL2, PLAN_STEP_POWER };
+
+/* It is not given back, and asking again may change nothing: that must not hold up the rest. Not so where nobody could be asked. */
+static bool is_stuck(const struct gate *g, const struct rows_step *step, int r)
 {
-	if (!gate_concerns(k))
+	bool is_set = step->kind == PLAN_STEP_BIND;
+
+	for (size_t i = 0; i < ARRAY_SIZE(set); i++)
+		is_set = is_set || step->kind == set[i];
+	return is_set && bdf_in(g->mine, g->nmine, step->bdf) && r < 0 && r != -ENODEV && r != -ETIMEDOUT && r != -ENOMEM && r != -ENOTCONN;
+}
+
+bool gate_keeps(const struct gate *g, const struct rows_step *step, int r)
+{
+	if (is_stuck(g, step, r))
+		return true;
+	if (!gate_concerns(step->kind))
 		return false;
-	if (k == PLAN_STEP_BIND)
+	if (step->kind == PLAN_STEP_BIND)
 		return g->closed && (r >= 0 || r == -ENODEV || r == -ETIMEDOUT);
 	return g->closed || r == -ETIMEDOUT;
 }
@@ -145,14 +160,18 @@ int gate_keep(struct store_tx *tx, const struct gate *g, const struct rows_step 
 {
 	struct quarantine q = { .bdf = step->bdf, .pf = BDF_NONE, .reason = why->text, .since = time(NULL), .was = g->was,
 				.hangs = why->code == -ETIMEDOUT };
+	struct error said = *why;
 	struct look look;
 
+	if (why->code < 0 && why->code != -ETIMEDOUT && step->kind != PLAN_STEP_LEND && step->kind != PLAN_STEP_SCRUB && step->kind != PLAN_STEP_RESET)
+		(void)error_prefix(&said, "it is not given back as it was");
+	q.reason = said.text;
 	if (step->kind == PLAN_STEP_BIND && original)
 		q.driver = original;
 	if (why->code != -ESTALE) /* another card is there: neither is given */
 		q.serial = serial_of(&look, g->was);
 	if (!g->closed)
-		log_warning("%s is in quarantine: %s", step->target, why->text);
+		log_warning("%s is in quarantine: %s", step->target, said.text);
 	return quarantine_put(tx, &q, err);
 }
 
@@ -388,6 +407,7 @@ static int find_mine(struct gate *ret, struct store_tx *tx, const struct quarant
 	ret->mine = mine;
 	mine[ret->nmine++] = bdf;
 	owner = owner_of(taken, n, bdf);
+	ret->held = owner;
 	for (size_t i = 0; i < n && owner; i++)
 		if (!bdf_eq(taken[i].bdf, bdf) && strcmp(taken[i].owner, owner) == 0)
 			mine[ret->nmine++] = taken[i].bdf;
@@ -488,17 +508,57 @@ int gate_look_again(struct inst_manager *m, struct error *err)
 	return r;
 }
 
+static int find_original(struct inst_manager *m, const char **ret, const struct rows_step *step, struct arena *arena, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r = store_begin(&tx, m->store, err);
+
+	return r < 0 ? r : rows_original_find(tx, ret, step, arena, err);
+}
+
+static int drop_original(struct inst_manager *m, const struct rows_step *step, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r = store_begin(&tx, m->store, err);
+
+	if (r == 0)
+		r = rows_original_drop(tx, step, err);
+	return r < 0 ? r : store_commit(tx, err);
+}
+
+/* What the delete of its guest could not set back. */
+static int set_back(struct inst_manager *m, struct job *j, const struct steps *s, const struct rows_step *bind, struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(set) && !s->gate->held; i++) {
+		struct rows_step step = { .kind = set[i], .target = bind->target, .bdf = bind->bdf };
+		const char *original = NULL;
+
+		r = find_original(m, &original, &step, &j->arena, err);
+		if (r < 0 || !original)
+			continue;
+		r = step_kinds[step.kind]->revert(s, &step, original, err);
+		if (r == 0 || r == -ENODEV)
+			r = drop_original(m, &step, err);
+	}
+	return r;
+}
+
 static int release(struct inst_manager *m, struct job *j, const struct rows_step *step, struct error *why, struct error *err)
 {
 	struct guard_self self = { .guard = &m->guard };
 	struct gate gate = { .release = m->env.release };
-	const struct steps s = { .act = guard_act(&self), .gate = &gate, .instance = "(quarantine)" };
+	struct steps_note note = { 0 };
+	const struct steps s = { .act = guard_act(&self), .gate = &gate, .instance = "(quarantine)", .note = &note,
+				 .vf_may_refuse = m->env.vf_may_refuse };
 	struct quarantine *q = NULL;
 	int r = find_row(m, &q, &gate, step->bdf, &j->arena, err);
 
 	if (r < 0 || !q) /* this was done before a crash */
 		return r;
-	if (q->away || (adopt_check_function(m, step->bdf, why) == 0 && cleanse(&s, step, q->driver, why) == 0))
+	if (q->away || (adopt_check_function(m, step->bdf, why) == 0 && set_back(m, j, &s, step, why) == 0 &&
+			cleanse(&s, step, q->driver, why) == 0))
 		r = drop_row(m, q, err);
 	return r;
 }

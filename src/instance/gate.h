@@ -24,6 +24,7 @@ struct store_tx;
 struct gate {
 	bool                closed;  /* its function is in quarantine */
 	bool                owed;    /* which has the driver that it gets back, and not "original" */
+	bool                held;    /* of one that is released: by an instance, which is stopped */
 	const char         *was;     /* how it looked when it was lent; NULL: it never was */
 	const struct bdf   *mine;    /* functions of the same guest */
 	size_t              nmine;
@@ -33,8 +34,9 @@ struct gate {
 /* "lend", "scrub", "reset"; and "bind", by which a function in quarantine gets no driver. */
 bool gate_concerns(enum plan_step_kind k);
 /* Whether a function goes into quarantine, or stays there, after its step was reverted with r; the effect may be gone. One
- * that could not be taken from vfio-pci is tried again: while a VF is there, the count of its PF cannot change. */
-bool gate_keeps(const struct gate *g, enum plan_step_kind k, int r);
+ * that could not be taken from vfio-pci is tried again: while a VF is there, the count of its PF cannot change. What else of it is not
+ * given back is given back when it is released. */
+bool gate_keeps(const struct gate *g, const struct rows_step *step, int r);
 /* closed, owed and was. */
 int gate_find(struct gate *ret, struct store_tx *tx, const struct rows_step *step, struct arena *arena, struct error *err);
 /* What of a step that was reverted, or refused to be done, belongs into quarantine. original: of the step; NULL none. */

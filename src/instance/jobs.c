@@ -164,7 +164,7 @@ int job_apply(struct job *j, struct error *why)
  * What else is left (a port's VFs, control of a port) is held by its steps. */
 static bool all_free(const struct job *j)
 {
-	bool sick = false, left = false;
+	bool left = false;
 
 	for (size_t i = 0; i < j->steps.n; i++) {
 		const struct rows_step *s = &j->steps.step[i];
@@ -172,10 +172,9 @@ static bool all_free(const struct job *j)
 			      s->kind == PLAN_STEP_DEVCTL || s->kind == PLAN_STEP_DEVCTL2;
 		bool undone = s->state == STEP_PENDING || s->state == STEP_REVERTED;
 
-		sick = sick || s->sick;
 		left = left || (!undone && !s->sick && !shared);
 	}
-	return sick && !left;
+	return !left;
 }
 
 /* What another domain has is not reset below it. Where nothing was begun there is nothing to be careful of; and where libvirt cannot be
@@ -208,6 +207,9 @@ static int undo(struct inst_manager *m, struct job *j, const struct error *why, 
 	j->cancelled = clean && why->code == -ECANCELED && j->cancel;
 	if (clean)
 		(void)error_set(&all, why->code, "%s%s: %s; everything was given back", what(j), name, why->text);
+	else if (all_free(j) && left.code != -ETIMEDOUT)
+		(void)error_set(&all, why->code, "%s%s: %.200s; its devices were given back, but not all that was done for it: %.180s; delete it for that",
+				what(j), name, why->text, left.text);
 	else if (all_free(j))
 		(void)error_set(&all, why->code, "%s%s: %.200s; that is in quarantine, the rest was given back", what(j), name, why->text);
 	else
@@ -232,8 +234,9 @@ static int run_delete(struct inst_manager *m, struct job *j, struct error *err)
 	if (job_revert(m, j, &left) == 0)
 		return job_end(m, j, INST_DELETED, true, NULL, err);
 	(void)error_set(&all, left.code, "%s%s: %.380s; %s", what(j), j->in->name, left.text,
-			all_free(j) ? "that is in quarantine, the rest was given back; delete it again when the call has returned" :
-				      "its devices stay held until it is deleted again");
+			!all_free(j) ? "its devices stay held until it is deleted again" :
+			left.code == -ETIMEDOUT ? "that is in quarantine, the rest was given back; delete it again when the call has returned" :
+						  "its devices were given back; delete it again for the rest");
 	return job_end(m, j, INST_FAILED, all_free(j), &all, err);
 }
 

