@@ -90,6 +90,18 @@ static bool is_same(const struct held *h, const struct plan_pool *plan)
 	return same;
 }
 
+int inst_pool_busy(struct inst_manager *m, bool *ret, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	uint64_t op = 0;
+	int r = store_begin(&tx, m->store, err);
+
+	if (r == 0)
+		r = op_unfinished_of(tx, &op, pool_kind.takes, pool_kind.gives, err);
+	*ret = op;
+	return r;
+}
+
 int inst_pool_is(struct inst_manager *m, bool *ret, const struct plan_pool *plan, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;

@@ -206,6 +206,8 @@ int inst_pool_apply(struct inst_manager *m, uint64_t *ret_op, const struct plan_
 int inst_pool_release(struct inst_manager *m, uint64_t *ret_op, struct error *err);
 /* Whether it has these steps, and all were done. -EBUSY as above. */
 int inst_pool_is(struct inst_manager *m, bool *ret, const struct plan_pool *plan, struct error *err);
+/* Whether it is being made or given back. */
+int inst_pool_busy(struct inst_manager *m, bool *ret, struct error *err);
 /* plan_pool_json() with what is held. */
 int inst_pool_json(struct inst_manager *m, struct json_object **ret, const struct plan_pool *plan, const struct plan_pool_conf *conf,
 		   struct error *err);

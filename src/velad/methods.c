@@ -348,6 +348,20 @@ static int create(struct manager *m, const struct plans_body *body, const struct
 	return r < 0 ? r : methods_operation(m, res, op, err);
 }
 
+#define POOL_SECONDS 30 /* usually it takes one or two; one port that hangs is no reason to wait for the others */
+
+/* What is planned while the pool is made would be of a machine that is no more when its steps look: the request waits for its end. */
+static int ask_pool(struct manager *m, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	bool busy = false;
+	int r = inst_pool_busy(m->instances, &busy, err);
+
+	if (r < 0 || !busy || req->late)
+		return r;
+	res->wait = POOL_SECONDS;
+	return API_WAIT;
+}
+
 static int post_instances(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	struct manager *m = self;
@@ -356,7 +370,9 @@ static int post_instances(void *self, const struct api_request *req, struct api_
 
 	if (r < 0)
 		return r;
-	r = current_catch_up(m->now, CURRENT_PLAN, err);
+	r = ask_pool(m, req, res, err);
+	if (r == 0)
+		r = current_catch_up(m->now, CURRENT_PLAN, err);
 	if (r == 0)
 		r = create(m, &body, req, res, err);
 	plan_request_done(&body.request);

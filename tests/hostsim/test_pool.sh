@@ -41,7 +41,25 @@ is "pool plan says that all is so" "True" "$(ctl -o json pool plan | of 'all(s["
 is "its document is as docs/openapi.json says" "True" "$(ctl -o json pool show | of '(lambda s: sorted(d) == sorted(s["properties"]) == sorted(
 	s["required"]))(json.load(open("docs/openapi.json"))["components"]["schemas"]["Pool"])')"
 
+# ---- a guest that comes while it is made
+for slow in driver_override sriov_numvfs; do
+	wipe
+	boot
+	with_pool
+	put "*/$slow:write:delay 300" "$sim/fault"
+	start_velad
+	out=$(ctl create one "${guest[@]}" 2>&1) || not_ok "a create while $slow of the pool is slow" "$(tail -n 2 <<<"$out")"
+	is "a create that comes while the pool is made waits for it, and makes nothing of it" "2 create:succeeded pool-apply:succeeded" "$(attr $pf sriov_numvfs) $(ops)"
+	put clear "$sim/fault"
+	ctl delete one >/dev/null 2>&1
+done
+
 # ---- a guest of it
+wipe
+boot
+with_pool
+start_velad
+until_is 0 settled
 put '' "$sim/log"
 out=$(ctl create one "${guest[@]}" 2>&1) || not_ok "create" "$out"
 is "a create makes no VFs and binds nothing" "0" "$(sys_writes | grep -c 'sriov_numvfs\|driver_override\|/bind\|/unbind')"
