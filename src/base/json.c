@@ -122,6 +122,7 @@ static int read_string(char **to, const struct json_field *f, json_object *v, co
 static int read_number(void *to, const struct json_field *f, json_object *v, const char *where,
 		       struct error *err)
 {
+	char size[3][SIZE_TEXT_MAX];
 	uint64_t u = 0;
 	int r = -EINVAL;
 
@@ -147,6 +148,9 @@ static int read_number(void *to, const struct json_field *f, json_object *v, con
 			return error_set(err, -EINVAL, "%s.%s is negative", where, f->key);
 		u = json_object_get_uint64(v);
 	}
+	if (f->kind == JSON_SIZE && (u < (uint64_t)f->min || (f->max && u > f->max)))
+		return error_set(err, -EINVAL, "%s.%s is %s, allowed are %s to %s", where, f->key, size_text(size[0], u), size_text(size[1], (uint64_t)f->min),
+				 size_text(size[2], f->max ? f->max : UINT64_MAX));
 	if (u < (uint64_t)f->min || (f->max && u > f->max))
 		return error_set(err, -EINVAL, "%s.%s is %llu, allowed are %lld to %llu", where, f->key,
 				 (unsigned long long)u, (long long)f->min,

@@ -463,10 +463,14 @@ static int add_nics(struct place *p, struct error *err)
 	return 0;
 }
 
-/* Names in require that nobody has, or that are neither GPU nor VF. */
+/* A node that is not there; names in require that nobody has, or that are neither GPU nor VF. */
 static void check_required(struct place *p)
 {
 	const struct plan_request *req = p->in->request;
+
+	if (req->numa_node >= 0 && !host_node_find(topo_inventory(p->in->topo), (int)req->numa_node))
+		place_reason(p->plan, "numa.node-missing", BDF_NONE, "a node of this host (velactl host), or no numa_node", "there is no NUMA node %d",
+			     (int)req->numa_node);
 
 	for (size_t i = 0; i < req->nrequire; i++) {
 		uint32_t at = topo_find(p->in->topo, req->require[i]);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/parse.h"
 #include "plan/place.h"
 
 #define MIB     (UINT64_C(1) << 20)
@@ -279,11 +280,12 @@ size_t plan_rooms(struct plan_room *ret, const struct plan *p, const char *owner
 static void say_memory(struct place *p, const struct host_node *n, uint64_t need)
 {
 	uint64_t free = free_memory(p, n), page = p->in->request->hugepages;
+	char size[SIZE_TEXT_MAX];
 
 	if (page)
 		place_reason(p->plan, "hugepages.short", BDF_NONE, "less memory, other pages, another node, or more pages there",
-			     "NUMA node %d has %" PRIu64 " pages of %" PRIu64 " KiB that are free and promised to nobody, its cell needs %" PRIu64, n->id, free,
-			     page / 1024, need);
+			     "NUMA node %d has %" PRIu64 " page%s of %s that %s free and promised to nobody, its cell needs %" PRIu64, n->id, free,
+			     free == 1 ? "" : "s", size_text(size, page), free == 1 ? "is" : "are", need);
 	else
 		place_reason(p->plan, "memory.short", BDF_NONE, "less memory, another node, or memory freed there",
 			     "NUMA node %d has %" PRIu64 " MiB that is free and promised to nobody (%" PRIu64 " MiB kept for the "

@@ -145,6 +145,20 @@ static void miss_limits(struct miss *m)
 			(void)miss_without(m, a, b);
 }
 
+/* Memory and CPUs of more nodes. */
+static void miss_cells(struct miss *m)
+{
+	struct plan_request more = *m->p->in->request;
+	struct plan_input in = *m->p->in;
+	struct arena *arena = &m->p->plan->arena;
+
+	in.request = &more;
+	for (more.cells = more.cells ? more.cells + 1 : 2; !m->said && more.cells <= PLAN_CELLS_MAX && more.cells <= m->p->host.nnodes; more.cells++)
+		if (more.cells <= more.vcpus && fits(m, &in))
+			say(m, BDF_NONE, arena_printf(arena, "cells %" PRIu64, more.cells),
+			    arena_printf(arena, "it would fit with memory and CPUs of %" PRIu64 " NUMA nodes", more.cells));
+}
+
 /* ---- what somebody has -------------------------------------------------------------------------- */
 
 static bool free_it(struct miss *m, struct bdf bdf)
@@ -286,6 +300,7 @@ void place_nearest(struct place *p)
 	if (p->in->bare)
 		return;
 	miss_limits(&m);
+	miss_cells(&m);
 	miss_gpus(&m);
 	miss_nics(&m);
 	for (size_t i = 0; i < ARRAY_SIZE(less) && !m.said; i++)

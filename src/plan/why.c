@@ -5,6 +5,15 @@
 
 #include "plan/place.h"
 
+/* One that the request could have. */
+static bool is_held(const struct place *p)
+{
+	for (uint32_t g = 0; g < p->ngpus; g++)
+		if (p->gpu[g].owner && (p->mine >> g & 1))
+			return true;
+	return false;
+}
+
 bool place_counts_short(struct place *p)
 {
 	const struct plan_request *req = p->in->request;
@@ -14,11 +23,12 @@ bool place_counts_short(struct place *p)
 	for (uint32_t n = 0; n < p->nnics; n++)
 		vfs += p->nic[n].nvfs;
 	if (can < p->gpus)
-		place_reason(p->plan, "gpu.count", BDF_NONE, "fewer GPUs, or some given back",
-			     "%u of the host's %u GPUs can be given, %" PRIu32 " are wanted", can, p->ngpus, p->gpus);
+		place_reason(p->plan, "gpu.count", BDF_NONE, can == p->ngpus ? "fewer GPUs" : is_held(p) ? "fewer GPUs, or some given back" :
+			     "fewer GPUs, or others that can be given", "%u of the host's %u GPU%s can be given, %" PRIu32 " %s wanted", can, p->ngpus,
+			     p->ngpus == 1 ? "" : "s", p->gpus, p->gpus == 1 ? "is" : "are");
 	if (vfs < want)
 		place_reason(p->plan, "vf.count", BDF_NONE, "fewer VFs, more VFs per NIC port, or some given back",
-			     "%" PRIu64 " VFs can be given, %" PRIu64 " are wanted", vfs, want);
+			     "%" PRIu64 " VF%s can be given, %" PRIu64 " %s wanted", vfs, vfs == 1 ? "" : "s", want, want == 1 ? "is" : "are");
 	if (place_drives_left(p) < req->nvme)
 		place_reason(p->plan, "nvme.count", BDF_NONE, "fewer drives, or some that the host gives up",
 			     "%u NVMe drive%s can be given, %" PRIu64 " %s wanted", place_drives_left(p), place_drives_left(p) == 1 ? "" : "s",
@@ -37,9 +47,17 @@ static const struct host_function *gpu_fn(const struct place *p, uint32_t g)
 	return topo_at(p->in->topo, p->gpu[g].node)->fn;
 }
 
+static const char *less_of_limits(struct place *p)
+{
+	const struct plan_request *req = p->in->request;
+
+	return req->rails && req->min_bandwidth ? "less bandwidth, or no rails" : req->rails ? "no rails" : "less bandwidth";
+}
+
 static void say_far(struct place *p)
 {
 	const char *max = topo_class_text(p->in->request->max_path);
+	bool direct = p->in->request->gdr == PLAN_GDR_REQUIRED, far = p->in->request->max_path < TOPO_SYS;
 	uint64_t near = 0;
 
 	for (uint32_t g = 0; g < p->ngpus; g++) {
@@ -61,12 +79,34 @@ static void say_far(struct place *p)
 			place_reason(p->plan, "rail.none", gpu_fn(p, g)->bdf, "a NIC port that pairs with it, or no rails",
 				     "it is on no rail");
 		else if (p->want.own[g] == 0)
-			place_reason(p->plan, "pair.none", gpu_fn(p, g)->bdf, "less bandwidth, or no rails",
+			place_reason(p->plan, "pair.none", gpu_fn(p, g)->bdf, less_of_limits(p),
 				     "no NIC of %s carries what is asked for", p->in->request->rails ? "its rail" : "the host");
 	}
-	place_reason(p->plan, "bundle.none", BDF_NONE, "a farther max_path, fewer GPUs or VFs, or devices given back",
-		     "%" PRIu64 " of %d free GPUs have a free VF at %s or nearer, and no set of %" PRIu32 " with its VFs fits",
-		     near, __builtin_popcountll(p->allowed), max, p->gpus);
+	place_reason(p->plan, "bundle.none", BDF_NONE, far ? "a farther max_path, fewer GPUs or VFs, or devices given back" : "fewer GPUs or VFs, or devices given back",
+		     "%" PRIu64 " of %d free GPUs have a free VF at %s or nearer%s, and no set of %" PRIu32 " with its VFs fits",
+		     near, __builtin_popcountll(p->allowed), max, direct ? " with a direct route" : "", p->gpus);
+}
+
+static size_t missing_required(const struct place *p)
+{
+	size_t given = p->nrequired;
+
+	for (uint32_t i = 0; i < p->ndrives; i++)
+		given += p->drive[i].required;
+	return p->in->request->nrequire > given ? p->in->request->nrequire - given : 0;
+}
+
+static void say_required(struct place *p)
+{
+	size_t missing = missing_required(p);
+
+	place_barred_required(p);
+	if (missing)
+		place_reason(p->plan, "require.missing", BDF_NONE, "other required devices, or what is said of these mended",
+			     "%zu of the %zu required devices cannot be given", missing, p->in->request->nrequire);
+	else
+		place_reason(p->plan, "require.apart", BDF_NONE, "other required devices, or a farther max_path",
+			     "the required devices are too many, or too far from each other");
 }
 
 /* No bundle: too few devices, paths, required devices, or memory and CPUs. */
@@ -89,15 +129,12 @@ void place_why_not(struct place *p)
 		place_cells_say(p, a.nvfs || a.gpus ? a.nodes : 0);
 		place_nearest(p);
 	} else {
-		if (p->in->request->nrequire) {
-			place_barred_required(p);
-			place_reason(p->plan, "require.apart", BDF_NONE, "other required devices, or a farther max_path",
-				     "the required devices are not free, too many, or too far from each other");
-		}
+		if (p->in->request->nrequire)
+			say_required(p);
 		if (p->in->request->nmodels > 1)
 			place_reason(p->plan, "models.none", BDF_NONE, "other models, or devices given back",
 				     "no set of %" PRIu32 " GPUs has one of each model, each GPU counted once", p->gpus);
-		if (p->in->request->vfs || p->in->request->vfs_per_gpu)
+		if ((p->in->request->vfs || p->in->request->vfs_per_gpu) && !missing_required(p))
 			say_far(p);
 		place_nearest(p);
 	}

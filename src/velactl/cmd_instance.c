@@ -72,7 +72,7 @@ enum ctl_exit ctl_create(struct ctl *c, char const *const *arg, size_t n)
 			return ctl_fail(c, &err);
 		named = n;
 	} else {
-		if (ctl_request_read(&body, &req, &c->args, &c->conf, n ? arg[0] : NULL, &err) < 0)
+		if (ctl_conf(c, &err) < 0 || ctl_request_read(&body, &req, &c->args, &c->conf, n ? arg[0] : NULL, &err) < 0)
 			return ctl_fail(c, &err);
 		named = *req.name;
 		plan_request_done(&req);

@@ -209,7 +209,7 @@ enum ctl_exit ctl_plan(struct ctl *c, char const *const *arg, size_t n)
 		return ctl_fail(c, &err);
 	if (json_object_is_type(body, json_type_object) && json_object_object_get_ex(body, "bundles", NULL))
 		return plan_gang(c, body, n ? arg[0] : NULL);
-	if (ctl_request_read(&body, &req, &c->args, &c->conf, n ? arg[0] : NULL, &err) < 0)
+	if (ctl_conf(c, &err) < 0 || ctl_request_read(&body, &req, &c->args, &c->conf, n ? arg[0] : NULL, &err) < 0)
 		return ctl_fail(c, &err);
 	r = add_seconds(c, body, &err);
 	if (r == 0)

@@ -74,6 +74,8 @@ static void obey(json_object *o, const char *needed)
 
 	if (sscanf(needed, "%" SCNu64 " GPU", &n) == 1)
 		json_object_object_add(o, "gpus", json_object_new_int64((int64_t)n));
+	else if (sscanf(needed, "cells %" SCNu64, &n) == 1)
+		json_object_object_add(o, "cells", json_object_new_int64((int64_t)n));
 	else if (sscanf(needed, "no %19s", key) == 1)
 		json_object_object_del(o, key);
 	else if (sscanf(needed, "%19s %19s", key, word) == 2 && json_object_object_get_ex(o, key, NULL))
