@@ -45,31 +45,36 @@ static struct pcicap_link link_now(const struct topo *t, const struct topo_link 
 	return now;
 }
 
-unsigned place_link_percent(const struct topo *t, uint32_t at)
+static unsigned percent_of(const struct topo *t, const struct topo_link *l)
 {
-	struct topo_link l;
-	uint64_t now, most;
+	uint64_t now = topo_link_bandwidth(link_now(t, l)), most = topo_link_bandwidth(l->most);
 
-	if (!topo_link_above(t, &l, at))
-		return 100;
-	now = topo_link_bandwidth(link_now(t, &l));
-	most = topo_link_bandwidth(l.most);
 	return now && most ? (unsigned)(now * 100 / most) : 100;
 }
 
-/* Of the narrowest link between the two; 0 unknown. */
-static int bandwidth(uint64_t *ret, const struct topo *t, uint32_t a, uint32_t b)
+unsigned place_link_percent(const struct topo *t, uint32_t at)
+{
+	struct topo_link l;
+
+	return topo_link_above(t, &l, at) ? percent_of(t, &l) : 100;
+}
+
+/* Of the narrowest link between the two, 0 unknown; and the percent of what its ends can do that one of them carries. */
+static int bandwidth(uint64_t *ret, unsigned *percent, const struct topo *t, uint32_t a, uint32_t b)
 {
 	struct arena arena = { 0 };
 	struct topo_walk w = { 0 };
 	uint64_t least = 0;
 	int r = topo_path_walk(&w, t, a, b, &arena);
 
+	*percent = 100;
 	for (size_t i = 0; r == 0 && w.bandwidth && i < w.n; i++) {
 		uint64_t v = w.hop[i].via == TOPO_VIA_LINK ? topo_link_bandwidth(link_now(t, &w.hop[i].link)) : 0;
 
 		if (v && (!least || v < least))
 			least = v;
+		if (v && percent_of(t, &w.hop[i].link) < *percent)
+			*percent = percent_of(t, &w.hop[i].link);
 	}
 	arena_done(&arena);
 	*ret = least;
@@ -100,8 +105,12 @@ static int rank_widths(struct place *p)
 	uint64_t *sorted = all + pairs;
 	int r = all ? 0 : -ENOMEM;
 
-	for (size_t i = 0; r == 0 && i < pairs; i++)
-		r = bandwidth(&all[i], p->in->topo, p->gpu[i / p->nnics].node, p->nic[i % p->nnics].node);
+	for (size_t i = 0; r == 0 && i < pairs; i++) {
+		unsigned percent;
+
+		r = bandwidth(&all[i], &percent, p->in->topo, p->gpu[i / p->nnics].node, p->nic[i % p->nnics].node);
+		p->host.narrow[i / p->nnics] |= (uint64_t)(percent < p->in->policy.link_percent) << i % p->nnics;
+	}
 	if (r < 0)
 		return r;
 	memcpy(sorted, all, pairs * sizeof(*all));

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Scores: which term differs, and the leftover tables.
  *
- * A bundle of a shape is one at the best class that the whole host has for that many GPUs: the nearest NICs first, then
- * the nearest GPUs, and where NVSwitch partitions are in force one of these. cap[shape][set] is how many of them a
- * set of free GPUs still holds, none sharing a GPU (the measure of FGD, USENIX ATC'23, on whole bundles). */
+ * A bundle of a shape is one at the best class that the whole host has for that many GPUs: the nearest NICs first, over no
+ * link that is trained down below policy, then the nearest GPUs, and where NVSwitch partitions are in force one of these.
+ * cap[shape][set] is how many of them a set of free GPUs still holds, none sharing a GPU (the measure of FGD, USENIX ATC'23,
+ * on whole bundles). */
 #include "plan/score.h"
 
 #include <errno.h>
@@ -40,7 +41,7 @@ static void relate(struct table *t, unsigned nic_path, unsigned gpu_path)
 
 	t->good = 0;
 	for (uint32_t g = 0; g < h->ngpus; g++)
-		if (!(h->no_gpus >> g & 1) && (nic_path >= SOLVE_CLASSES - 1 || (h->near[nic_path][g] & ~h->no_nics)))
+		if (!(h->no_gpus >> g & 1) && (nic_path >= SOLVE_CLASSES - 1 || (h->near[nic_path][g] & ~h->no_nics & ~h->narrow[g])))
 			t->good |= UINT64_C(1) << g;
 	for (uint32_t g = 0; g < h->ngpus; g++) {
 		t->close[g] = 0;
@@ -224,7 +225,8 @@ static void tell_near(struct solve_host *h)
 
 static bool are_twins(const struct solve_host *h, uint32_t a, uint32_t b)
 {
-	bool same = h->gpu_node[a] == h->gpu_node[b] && h->wear[a] == h->wear[b] && (h->no_gpus >> a & 1) == (h->no_gpus >> b & 1);
+	bool same = h->gpu_node[a] == h->gpu_node[b] && h->wear[a] == h->wear[b] && (h->no_gpus >> a & 1) == (h->no_gpus >> b & 1) &&
+		    h->narrow[a] == h->narrow[b];
 
 	for (uint32_t n = 0; n < h->nnics && same; n++)
 		same = h->path[a][n] == h->path[b][n] && h->width[a][n] == h->width[b][n];

@@ -55,7 +55,8 @@ struct solve_host {
 	uint8_t  width[SOLVE_GPUS_MAX][SOLVE_NICS_MAX];        /* rank of the bandwidth, 0 the widest; the last: unknown */
 	uint8_t  gpu_path[SOLVE_GPUS_MAX][SOLVE_GPUS_MAX];     /* symmetric */
 	uint32_t wear[SOLVE_GPUS_MAX];
-	uint64_t no_gpus, no_nics;                /* that nobody can have, now or later: they count for no leftover */
+	uint64_t no_gpus, no_nics;                /* that nobody can have, now or later: they count for no leftover; nor do ... */
+	uint64_t narrow[SOLVE_GPUS_MAX];          /* ... NICs of a GPU over a link that carries less than it should */
 	uint64_t partition[SOLVE_PARTITIONS_MAX]; /* the sets of GPUs that NVSwitch can join; none: no table */
 	size_t   npartitions;
 	struct solve_shape shape[SOLVE_SHAPES_MAX];

@@ -119,6 +119,7 @@ static void make_world(struct world *w, enum situation situation)
 			w->h.path[g][o] = (uint8_t)path(g, o);
 			w->h.gpu_path[g][o] = g == o ? TOPO_SELF : (uint8_t)path(g, o);
 			w->h.width[g][o] = situation == LINK_DOWN && g == 5;
+			w->h.narrow[g] |= (uint64_t)(situation == LINK_DOWN && g == 5) << o;
 		}
 		w->all.vfs[g] = situation == NICS_DOWN && switch_of(g) == 0 ? 0 : 8;
 		w->h.no_nics |= (uint64_t)!w->all.vfs[g] << g; /* as the daemon leaves ports without a link out */

@@ -3,6 +3,7 @@
  * that a request can have. */
 #include "base/file.h"
 #include "guest/guest.h"
+#include "plan/place.h"
 #include "synth.h"
 
 static const struct synth pairs = { .nodes = 2, .bridges = 1, .switches = 2, .gpus = 2, .nics = 1, .total_vfs = 8, .free_mib = 65536 };
@@ -234,6 +235,32 @@ static void degraded_links(void **state)
 	refused_with(test_plan(t, "{\"gpus\":3,\"numa_node\":1}", NULL, 0), "link.degraded");
 	refused_with(test_plan(t, "{\"gpus\":1,\"vfs_per_gpu\":1,\"max_path\":\"PHB\",\"require\":[\"0000:31:00.0\"]}", NULL, 0), "link.degraded");
 	fits_with(test_plan(t, "{\"gpus\":2,\"numa_node\":0}", NULL, 0), "13:00.0 17:00.0");
+	topo_unref(t);
+}
+
+/* They count for no bundle of later guests: that is known of the ways, not of the devices alone. */
+static void ways_over_degraded_links(void **state)
+{
+	struct topo *t = test_topo_host("cascade");
+	struct plan_request req = test_request("{\"gpus\":1,\"vfs_per_gpu\":1}");
+	struct plan_input in = { .topo = t, .request = &req, .policy = TEST_POLICY };
+	auto_(plan_free) struct plan *plan = calloc(1, sizeof(*plan));
+	auto_(place_close) struct place *p = NULL;
+	struct error err = ERROR_INIT;
+	bool seen = false;
+
+	(void)state;
+	assert_non_null(plan);
+	assert_int_equal(place_open(&p, plan, &in, &err), 0);
+	assert_true(p->nnics > 0);
+	for (uint32_t g = 0; g < p->ngpus; g++) {
+		bool slow = p->gpu[g].node == test_at(t, "0000:91:00.0");
+
+		seen = seen || slow;
+		assert_int_equal(p->host.narrow[g], slow ? (UINT64_C(1) << p->nnics) - 1 : 0);
+	}
+	assert_true(seen);
+	plan_request_done(&req);
 	topo_unref(t);
 }
 
@@ -578,7 +605,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(case_31_singles_leave_pairs), cmocka_unit_test(case_30_numa_is_not_near), cmocka_unit_test(case_33_far_but_one_node),
 		cmocka_unit_test(case_37_rails_are_kept), cmocka_unit_test(case_42_as_many_as_asked), cmocka_unit_test(models_count_once),
-		cmocka_unit_test(spread_takes_ports), cmocka_unit_test(limits_strict_and_loose), cmocka_unit_test(degraded_links),
+		cmocka_unit_test(spread_takes_ports), cmocka_unit_test(limits_strict_and_loose), cmocka_unit_test(degraded_links), cmocka_unit_test(ways_over_degraded_links),
 		cmocka_unit_test(ports_without_a_link), cmocka_unit_test(cells_and_pages), cmocka_unit_test(exclusive_is_the_host),
 		cmocka_unit_test(cores_are_exclusive), cmocka_unit_test(memory_is_promised),
 		cmocka_unit_test(the_next_best), cmocka_unit_test(the_nearest_miss),

@@ -53,7 +53,7 @@ static uint32_t quality_of(const struct solve_host *h, uint64_t set)
 		if (!(set >> g & 1))
 			continue;
 		for (unsigned n = 0; n < h->nnics; n++)
-			if (h->path[g][n] < near && h->path[g][n] <= TOPO_SYS && !(h->no_nics >> n & 1))
+			if (h->path[g][n] < near && h->path[g][n] <= TOPO_SYS && !(h->no_nics >> n & 1) && !(h->narrow[g] >> n & 1))
 				near = h->path[g][n];
 		worst = near > worst ? near : worst;
 		for (unsigned o = 0; o < h->ngpus; o++)
@@ -354,6 +354,8 @@ static void random_host(struct solve_host *h, uint64_t *s)
 	}
 	h->no_gpus = synth_random(s, 4) ? 0 : synth_random(s, 1u << h->ngpus);
 	h->no_nics = synth_random(s, 4) ? 0 : synth_random(s, 1u << NICS);
+	for (unsigned g = 0; g < h->ngpus; g++)
+		h->narrow[g] = synth_random(s, 4) ? 0 : synth_random(s, 1u << NICS);
 	h->nshapes = synth_random(s, 4);
 	for (size_t i = 0; i < h->nshapes; i++)
 		h->shape[i] = (struct solve_shape){ .size = 1u << i, .weight = synth_random(s, 10) };
@@ -660,10 +662,37 @@ static void nothing_twice(void **state)
 	}
 }
 
+/* A GPU whose NICs are all behind a link that is trained down is in no bundle of later guests: it goes first. */
+static void trained_down_goes_first(void **state)
+{
+	for (unsigned slow = 0; slow < 4; slow++) {
+		struct solve_host h = { .ngpus = 4, .nnics = 4, .nnodes = 1, .shape = { { 1, 1 }, { 2, 1 } }, .nshapes = 2 };
+		struct solve_want w = { .gpus = 1, .allowed = UINT64_MAX, .nics = UINT64_MAX, .max_path = TOPO_SYS,
+					.max_gpu_path = TOPO_UNKNOWN, .any_nodes = true };
+		struct solve_free f = { .gpus = 15, .vfs = { 1, 1, 1, 1 } };
+		struct solve_answer a;
+
+		for (unsigned g = 0; g < 4; g++) {
+			memset(h.path[g], TOPO_PIX, 4);
+			memset(h.gpu_path[g], TOPO_PIX, 4);
+		}
+		h.narrow[slow] = 15;
+		assert_int_equal(solve_prepare(&h), 0);
+		assert_true(solve(&a, &h, &f, &w));
+		assert_int_equal(a.gpus, 1u << slow);
+		w.gpus = 2;
+		assert_true(solve(&a, &h, &f, &w)); /* then one pair is left with it, or one without */
+		assert_int_equal(a.gpus & 1u << slow, 1u << slow);
+		solve_host_done(&h);
+	}
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equals_brute_force),
+		cmocka_unit_test(trained_down_goes_first),
 		cmocka_unit_test(better_or_equal),
 		cmocka_unit_test(nothing_twice),
 	};
