@@ -49,11 +49,16 @@ static struct sets within_choices(struct few *q, uint32_t cells)
 /* Of those that can, the ones that can within this; with no more cells than that. */
 static struct sets within(struct few *q, uint32_t limit, uint32_t cells)
 {
+	struct sets ret;
+
 	if (q->s->vfs)
 		few_set_limit(q, limit);
-	if (q->crosses && q->exact)
+	if (q->crosses && q->exact && !q->many_nodes)
 		return within_choices(q, cells);
-	return q->s->vfs ? few_with_vfs(q, both(q->can, q->fits), q->s->nics) : both(q->can, q->fits);
+	ret = q->s->vfs ? few_with_vfs(q, both(q->can, q->fits), q->s->nics) : both(q->can, q->fits);
+	if (q->crosses && q->many_nodes && cells <= SOLVE_FEW) /* those can have no NICs elsewhere */
+		ret = but_not(ret, but_not(q->h->spans[cells], few_have_at_home(q)));
+	return ret;
 }
 
 /* ---- the race ----------------------------------------------------------------------------------- */
@@ -161,8 +166,26 @@ static bool make_groups(struct few *q)
 	return can;
 }
 
-/* Which nodes the devices can be on; false: there are too many to look at all of them. */
-static bool choose_nodes(struct few *q)
+/* Devices are on so many nodes that not all choices of them are looked at. As long as each has room enough, only how many are
+ * touched counts. */
+static void count_nodes(struct few *q)
+{
+	const struct solve_want *w = q->s->w;
+	uint64_t nodes = q->s->h->nnodes < SOLVE_NODES_MAX ? (UINT64_C(1) << q->s->h->nnodes) - 1 : UINT64_MAX;
+	uint32_t most = w->cells ? w->cells : w->gpus < q->s->h->nnodes ? w->gpus : q->s->h->nnodes;
+
+	q->many_nodes = true;
+	q->nchoices = 0;
+	q->fits = every();
+	for (uint32_t n = w->any_nodes ? 0 : w->cells; n && n < SOLVE_FEW; n++)
+		q->fits = but_not(q->fits, q->h->spans[n + 1]);
+	q->loose = q->loose || (!w->any_nodes && (nodes & ~w->nodes || most > q->s->h->nnodes));
+	for (uint32_t n = w->cells ? w->cells : 1; n <= most && !q->loose && !w->any_nodes; n++)
+		q->loose = nodes & ~(w->memory.base[n] & w->memory.more[n] & w->cpus.base[n] & w->cpus.more[n]);
+}
+
+/* Which nodes the devices can be on. */
+static void choose_nodes(struct few *q)
 {
 	const struct search *s = q->s;
 	uint32_t node[NODES_MAX], n = 0;
@@ -172,8 +195,10 @@ static bool choose_nodes(struct few *q)
 
 		if (!gpus && !(s->vfs && (s->h->on_node[i] & s->nics)))
 			continue;
-		if (n == NODES_MAX)
-			return false;
+		if (n == NODES_MAX) {
+			count_nodes(q);
+			return;
+		}
 		q->home[n] = with_any(gpus);
 		node[n++] = i;
 	}
@@ -200,7 +225,6 @@ static bool choose_nodes(struct few *q)
 		for (uint32_t i = 0; i < bits && c->cells && !q->gaps; i++)
 			q->gaps = !(i & ~bits) && !q->choice[i].cells && any(q->choice[i].within);
 	}
-	return true;
 }
 
 /* The least path at which any of them can; then those; false: none can. Or as far as bits can tell: not exact then. */
@@ -213,7 +237,7 @@ static bool find_path(struct few *q, struct bound *b)
 			return true;
 		if (!few_see_level(q, b->path, WIDEST_LAST) || !q->changed)
 			continue;
-		q->loose = q->loose || (q->crosses && q->gaps);
+		q->loose = q->loose || (q->crosses && (q->gaps || q->many_nodes));
 		some = within(q, NO_LIMIT, UINT32_MAX);
 		if (!any(some))
 			continue;
@@ -256,8 +280,27 @@ static uint32_t find_gpu_path(struct few *q)
 	return c;
 }
 
+/* A set can be on the nodes of its GPUs alone, or on one more at least. */
+static void count_touched(struct few *q, struct bound *b)
+{
+	struct sets home = q->crosses ? few_have_at_home(q) : every(), some = none();
+
+	b->nodes = q->s->w->cells;
+	for (uint32_t n = q->s->w->any_nodes || !b->nodes ? 1 : SOLVE_FEW + 2; n <= SOLVE_FEW + 1 && !any(some); n++) {
+		some = either(n <= SOLVE_FEW ? both(q->h->spans[n], home) : none(), but_not(q->h->spans[n - 1], n > 1 ? home : none()));
+		some = both(q->can, some);
+		b->nodes = n;
+	}
+	q->can = any(some) ? some : q->can;
+}
+
 static void find_nodes(struct few *q, struct bound *b)
 {
+	if (q->many_nodes) {
+		few_set_limit(q, NO_LIMIT);
+		count_touched(q, b);
+		return;
+	}
 	struct sets some = none();
 
 	for (b->nodes = 0; !any(some);) {
@@ -389,11 +432,13 @@ void search_few(struct search *s)
 	q.s = s;
 	q.h = s->h->few;
 	q.limit = q.alone_limit = q.most_cells = 0;
-	q.gaps = q.loose = q.crosses = false;
+	q.gaps = q.loose = q.crosses = q.many_nodes = false;
 	keep_asked(&q);
 	look_at_nics(&q);
 	asked = q.can;
-	q.exact = make_groups(&q) && choose_nodes(&q);
+	q.exact = make_groups(&q);
+	if (q.exact)
+		choose_nodes(&q);
 	if (!q.exact)
 		q.fits = every();
 	if (!q.exact)

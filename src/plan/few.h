@@ -45,6 +45,7 @@ struct few {
 	uint32_t      nchoices;
 	struct group  group[GROUPS_MAX];
 	uint32_t      ngroups;
+	bool          many_nodes;            /* no choices: a guest has as many cells as nodes are touched, at least */
 	bool          gaps;                  /* a guest may fit only if one of its NICs is elsewhere */
 	bool          exact;                 /* bits say all there is; or, if loose, ... */
 	bool          loose;                 /* ... no set is better than they say, but one may be worse */
@@ -58,6 +59,8 @@ void few_set_limit(struct few *q, uint32_t limit);
 bool few_see_level(struct few *q, uint32_t path, uint32_t width);
 /* Of `all`, sets that can have their VFs of these NICs, within path, width and limit at hand. */
 struct sets few_with_vfs(const struct few *q, struct sets all, uint64_t nics);
+/* Sets of which the NICs on their GPUs' nodes have enough for all together. */
+struct sets few_have_at_home(const struct few *q);
 /* By GPU, in bytes: the load of the NIC that has the least; 127: as much or more, or none. */
 uint64_t few_least_loads(const struct few *q);
 /* Whether any set might do with the limit, by what all NICs have and each GPU has. */

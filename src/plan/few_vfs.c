@@ -93,17 +93,28 @@ void few_set_limit(struct few *q, uint32_t limit)
 	q->limit = limit;
 }
 
-static struct sets have_enough_of_many(const struct few *q, uint64_t nics, uint32_t each, uint32_t vfs)
+/* To all sets of these GPUs. */
+static inline void add(numbers *v, uint32_t gpus, uint32_t n)
+{
+	v[(gpus & 15) | gpus >> 7 << 4] += lanes_in[gpus >> 4 & 7] & (uint16_t)n;
+}
+
+/* Of NICs at home only those that are on a node of one of the set's GPUs count, or on a node that nobody knows. */
+static struct sets have_enough_of_many(const struct few *q, uint64_t nics, uint32_t each, uint32_t vfs, bool home)
 {
 	numbers v[32] = { 0 }, signs[2];
 	uint32_t total = 0;
 	struct sets ret;
 
 	for (; nics; nics &= nics - 1) {
-		uint32_t gpus = ALL & ~(uint32_t)q->reach[lowest(nics)];
+		uint32_t n = lowest(nics), gpus = ALL & ~(uint32_t)q->reach[n], others = ALL & ~(uint32_t)q->h->home[n];
 
-		total += q->cap[lowest(nics)];
-		v[(gpus & 15) | gpus >> 7 << 4] -= lanes_in[gpus >> 4 & 7] & q->cap[lowest(nics)];
+		total += q->cap[n];
+		add(v, gpus, -(uint32_t)q->cap[n]);
+		if (!home || !others)
+			continue;
+		add(v, others, -(uint32_t)q->cap[n]);
+		add(v, others & gpus, q->cap[n]);
 	}
 	for (uint32_t g = 0; g < 4; g++)
 		v[31 & ~(1u << g)] += (uint16_t)each;
@@ -131,7 +142,7 @@ static struct sets have_enough(const struct few *q, uint64_t nics, uint32_t each
 		v[(gpus & 7) | gpus >> 7 << 3] -= small_in[gpus >> 3 & 15] & (uint8_t)cap;
 	}
 	if (total > SMALL_MOST)
-		return have_enough_of_many(q, nics, each, vfs);
+		return have_enough_of_many(q, nics, each, vfs, false);
 	v[14] += (uint8_t)each;
 	v[13] += (uint8_t)each;
 	v[11] += (uint8_t)each;
@@ -254,6 +265,11 @@ static struct sets covered(const struct few *q, uint64_t nics, uint32_t left, ui
 			ret = either(ret, with_more(before, reach[i]));
 	}
 	return ret;
+}
+
+struct sets few_have_at_home(const struct few *q)
+{
+	return have_enough_of_many(q, q->s->nics, q->s->w->vfs ? 0 : q->s->w->vfs_per_gpu, q->s->w->vfs, true);
 }
 
 static uint32_t need_of(const struct few *q, const struct group *g, uint32_t n)

@@ -258,7 +258,12 @@ static bool all_close(const struct solve_host *h, uint32_t set, unsigned class)
 static void tell_few(struct solve_host *h, struct solve_few *few)
 {
 	for (uint32_t set = 0; set < 1u << SOLVE_FEW; set++) {
+		uint64_t nodes = 0;
+
 		few->of_size[count(set)].w[set >> 6] |= UINT64_C(1) << (set & 63);
+		for (uint32_t left = set >> h->ngpus ? 0 : set; left; left &= left - 1)
+			nodes |= h->gpu_node[lowest(left)] < h->nnodes ? UINT64_C(1) << h->gpu_node[lowest(left)] : 0;
+		few->spans[count(nodes)].w[set >> 6] |= UINT64_C(1) << (set & 63);
 		for (uint32_t left = set >> h->ngpus ? 0 : set; left; left &= left - 1)
 			few->worn[set] += h->wear[lowest(left)];
 		for (uint32_t left = set; left; left &= left - 1)

@@ -417,7 +417,9 @@ bool search_holds(struct search *s, uint64_t gpus, struct bound b)
 {
 	struct set set = plain_set(s, gpus);
 
-	s->held = !s->vfs || (search_ties(s, &set) && search_again(s, &set, b, &s->extra));
+	if (!s->vfs)
+		return count(solve_nodes(s->h, s->w, set.home)) == b.nodes;
+	s->held = search_ties(s, &set) && search_again(s, &set, b, &s->extra);
 	return s->held;
 }
 

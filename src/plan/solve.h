@@ -40,7 +40,8 @@ struct sets {
 
 /* Made by solve_prepare(), with GPUs as bits of a byte. */
 struct solve_few {
-	struct sets of_size[SOLVE_FEW + 1], close[SOLVE_CLASSES]; /* all pairs at this class or nearer */
+	struct sets of_size[SOLVE_FEW + 1], spans[SOLVE_FEW + 1]; /* by the number of their GPUs, and of these' nodes */
+	struct sets close[SOLVE_CLASSES]; /* all pairs at this class or nearer */
 	uint32_t    lost[1 << SOLVE_FEW], worn[1 << SOLVE_FEW];   /* solve_leftover() of what is free; wear of a bundle */
 	uint8_t     near[SOLVE_CLASSES][SOLVE_NICS_MAX], wide[SOLVE_WIDTHS_MAX][SOLVE_NICS_MAX];
 	uint8_t     home[SOLVE_NICS_MAX]; /* on the NIC's node; all, where that is not known */

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "best_effort.h"
 #include "plan/solve.h"
 #include "topo/topo.h"
 
@@ -176,58 +177,15 @@ static unsigned pick_random(const struct world *w, unsigned k, unsigned free, bo
 	return best;
 }
 
-/* go-gpuallocator's objective: free GPUs, filled up with none, are parted into sets of the size; the parting with the
- * highest sum of pair scores wins, and in it the set with the highest. Scores as there: one switch 50, one CPU 20,
- * else 10; NVLink is the same between all here. It does not know NICs, links and partitions. */
-static unsigned pair_score(unsigned s)
-{
-	unsigned sum = 0;
-
-	for (unsigned a = 0; a < GPUS; a++)
-		for (unsigned b = a + 1; b < GPUS; b++)
-			if ((s >> a & 1) && (s >> b & 1))
-				sum += path(a, b) == TOPO_PIX ? 50 : path(a, b) == TOPO_NODE ? 20 : 10;
-	return sum;
-}
-
-struct parting {
-	const struct world *w;
-	unsigned k, best, best_sum, best_score;
-	bool     strict;
-};
-
-static void part(struct parting *p, unsigned left, unsigned pad, unsigned sum, unsigned pick, unsigned pick_score)
-{
-	unsigned low = left & -left, rest = left & ~low;
-
-	if (!left) {
-		if (pick && (sum > p->best_sum || !p->best || (sum == p->best_sum && pick_score > p->best_score))) {
-			p->best = pick;
-			p->best_sum = sum;
-			p->best_score = pick_score;
-		}
-		return;
-	}
-	for (unsigned s = rest;; s = (s - 1) & rest) { /* every set with the lowest GPU */
-		unsigned set = s | low, n = (unsigned)__builtin_popcount(set), score = pair_score(set);
-
-		if (n <= size_of[p->k] && size_of[p->k] - n <= pad) {
-			bool take = n == size_of[p->k] && (!p->strict || p->w->good[set]) && (!pick || score > pick_score);
-
-			part(p, left & ~set, pad - (size_of[p->k] - n), sum + score, take ? set : pick, take ? score : pick_score);
-		}
-		if (!s)
-			break;
-	}
-}
-
 static unsigned pick_best_effort(const struct world *w, unsigned k, unsigned free, bool strict)
 {
-	struct parting p = { .w = w, .k = k, .strict = strict };
-	unsigned n = (unsigned)__builtin_popcount(free), over = n % size_of[k];
+	uint8_t pair[PARTED_MAX][PARTED_MAX];
+	struct parting p = { .size = size_of[k], .good = strict ? w->good : NULL, .pair = pair };
 
-	part(&p, free, over ? size_of[k] - over : 0, 0, 0, 0);
-	return p.best;
+	for (unsigned a = 0; a < GPUS; a++)
+		for (unsigned b = 0; b < GPUS; b++)
+			pair[a][b] = pair_score(path(a, b));
+	return best_effort(&p, free);
 }
 
 static bool pick_velad(struct solve_answer *a, const struct world *w, const struct solve_free *f, unsigned k, bool strict)

@@ -6,7 +6,7 @@
 #include "synth.h"
 
 #define NICS 6
-#define NODES 4
+#define NODES 6
 
 struct brute {
 	const struct solve_host *h;
