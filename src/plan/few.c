@@ -56,8 +56,10 @@ static struct sets within(struct few *q, uint32_t limit, uint32_t cells)
 	if (q->crosses && q->exact && !q->many_nodes)
 		return within_choices(q, cells);
 	ret = q->s->vfs ? few_with_vfs(q, both(q->can, q->fits), q->s->nics) : both(q->can, q->fits);
-	if (q->crosses && q->many_nodes && cells <= SOLVE_FEW) /* those can have no NICs elsewhere */
-		ret = but_not(ret, but_not(q->h->spans[cells], few_have_at_home(q)));
+	for (uint32_t i = 0; i < 4 && q->crosses && q->many_nodes && cells < UINT32_MAX; i++)
+		for (uint64_t left = ret.w[i]; left; left &= left - 1)
+			if (few_touched(q, 64 * i + lowest(left)) > cells)
+				ret.w[i] &= ~(left & -left);
 	return ret;
 }
 
@@ -280,18 +282,29 @@ static uint32_t find_gpu_path(struct few *q)
 	return c;
 }
 
-/* A set can be on the nodes of its GPUs alone, or on one more at least. */
+/* By the fewest nodes that a set can be on. */
 static void count_touched(struct few *q, struct bound *b)
 {
-	struct sets home = q->crosses ? few_have_at_home(q) : every(), some = none();
+	struct sets by[SOLVE_NODES_MAX + 1];
+	uint64_t seen = 0;
 
 	b->nodes = q->s->w->cells;
-	for (uint32_t n = q->s->w->any_nodes || !b->nodes ? 1 : SOLVE_FEW + 2; n <= SOLVE_FEW + 1 && !any(some); n++) {
-		some = either(n <= SOLVE_FEW ? both(q->h->spans[n], home) : none(), but_not(q->h->spans[n - 1], n > 1 ? home : none()));
-		some = both(q->can, some);
-		b->nodes = n;
-	}
-	q->can = any(some) ? some : q->can;
+	if (b->nodes && !q->s->w->any_nodes)
+		return;
+	for (uint32_t i = 0; i < 4; i++)
+		for (uint64_t left = q->can.w[i]; left; left &= left - 1) {
+			uint32_t n = q->crosses ? few_touched(q, 64 * i + lowest(left)) : 0;
+
+			for (uint32_t k = 0; !n; k++)
+				n = q->h->spans[k].w[i] >> lowest(left) & 1 ? k + !k : 0;
+			if (n > SOLVE_NODES_MAX - 1)
+				continue;
+			by[n] = seen >> n & 1 ? by[n] : none();
+			by[n].w[i] |= left & -left;
+			seen |= UINT64_C(1) << n;
+		}
+	b->nodes = seen ? lowest(seen) : 1;
+	q->can = seen ? by[b->nodes] : none();
 }
 
 static void find_nodes(struct few *q, struct bound *b)

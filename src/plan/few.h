@@ -59,8 +59,8 @@ void few_set_limit(struct few *q, uint32_t limit);
 bool few_see_level(struct few *q, uint32_t path, uint32_t width);
 /* Of `all`, sets that can have their VFs of these NICs, within path, width and limit at hand. */
 struct sets few_with_vfs(const struct few *q, struct sets all, uint64_t nics);
-/* Sets of which the NICs on their GPUs' nodes have enough for all together. */
-struct sets few_have_at_home(const struct few *q);
+/* No bundle with these GPUs touches fewer nodes: those of the GPUs, and others' until their NICs have enough for all together. */
+uint32_t few_touched(const struct few *q, uint32_t set);
 /* By GPU, in bytes: the load of the NIC that has the least; 127: as much or more, or none. */
 uint64_t few_least_loads(const struct few *q);
 /* Whether any set might do with the limit, by what all NICs have and each GPU has. */

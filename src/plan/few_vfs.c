@@ -93,28 +93,17 @@ void few_set_limit(struct few *q, uint32_t limit)
 	q->limit = limit;
 }
 
-/* To all sets of these GPUs. */
-static inline void add(numbers *v, uint32_t gpus, uint32_t n)
-{
-	v[(gpus & 15) | gpus >> 7 << 4] += lanes_in[gpus >> 4 & 7] & (uint16_t)n;
-}
-
-/* Of NICs at home only those that are on a node of one of the set's GPUs count, or on a node that nobody knows. */
-static struct sets have_enough_of_many(const struct few *q, uint64_t nics, uint32_t each, uint32_t vfs, bool home)
+static struct sets have_enough_of_many(const struct few *q, uint64_t nics, uint32_t each, uint32_t vfs)
 {
 	numbers v[32] = { 0 }, signs[2];
 	uint32_t total = 0;
 	struct sets ret;
 
 	for (; nics; nics &= nics - 1) {
-		uint32_t n = lowest(nics), gpus = ALL & ~(uint32_t)q->reach[n], others = ALL & ~(uint32_t)q->h->home[n];
+		uint32_t gpus = ALL & ~(uint32_t)q->reach[lowest(nics)];
 
-		total += q->cap[n];
-		add(v, gpus, -(uint32_t)q->cap[n]);
-		if (!home || !others)
-			continue;
-		add(v, others, -(uint32_t)q->cap[n]);
-		add(v, others & gpus, q->cap[n]);
+		total += q->cap[lowest(nics)];
+		v[(gpus & 15) | gpus >> 7 << 4] -= lanes_in[gpus >> 4 & 7] & q->cap[lowest(nics)];
 	}
 	for (uint32_t g = 0; g < 4; g++)
 		v[31 & ~(1u << g)] += (uint16_t)each;
@@ -142,7 +131,7 @@ static struct sets have_enough(const struct few *q, uint64_t nics, uint32_t each
 		v[(gpus & 7) | gpus >> 7 << 3] -= small_in[gpus >> 3 & 15] & (uint8_t)cap;
 	}
 	if (total > SMALL_MOST)
-		return have_enough_of_many(q, nics, each, vfs, false);
+		return have_enough_of_many(q, nics, each, vfs);
 	v[14] += (uint8_t)each;
 	v[13] += (uint8_t)each;
 	v[11] += (uint8_t)each;
@@ -267,9 +256,46 @@ static struct sets covered(const struct few *q, uint64_t nics, uint32_t left, ui
 	return ret;
 }
 
-struct sets few_have_at_home(const struct few *q)
+/* How many more nodes until their NICs, with others' `have`, have enough; UINT32_MAX: they never do. */
+static uint32_t nodes_more(const struct few *q, uint32_t set, uint64_t nics, uint32_t have, uint32_t want)
 {
-	return have_enough_of_many(q, q->s->nics, q->s->w->vfs ? 0 : q->s->w->vfs_per_gpu, q->s->w->vfs, true);
+	uint32_t on[SOLVE_NODES_MAX], n = 0;
+	uint64_t nodes = 0;
+
+	for (; nics; nics &= nics - 1) {
+		uint32_t node = q->s->h->nic_node[lowest(nics)];
+
+		on[node] = (nodes >> node & 1 ? on[node] : 0) + (q->reach[lowest(nics)] & set ? q->cap[lowest(nics)] : 0u);
+		nodes |= UINT64_C(1) << node;
+	}
+	for (; have < want && nodes; n++) {
+		uint32_t most = lowest(nodes);
+
+		for (uint64_t left = nodes & (nodes - 1); left; left &= left - 1)
+			most = on[lowest(left)] > on[most] ? lowest(left) : most;
+		have += on[most];
+		nodes &= ~(UINT64_C(1) << most);
+	}
+	return have < want ? UINT32_MAX : n;
+}
+
+uint32_t few_touched(const struct few *q, uint32_t set)
+{
+	const struct solve_host *h = q->s->h;
+	uint32_t want = q->s->w->vfs ? q->s->w->vfs : q->s->w->gpus * q->s->w->vfs_per_gpu, have = 0, n = 0;
+	uint64_t home = 0, nics = h->on_node[SOLVE_NODES_MAX];
+
+	for (uint32_t left = set; left; left &= left - 1)
+		home |= h->gpu_node[lowest(left)] < h->nnodes ? UINT64_C(1) << h->gpu_node[lowest(left)] : 0;
+	for (uint64_t left = q->s->w->needed; left; left &= left - 1)
+		home |= h->nic_node[lowest(left)] < h->nnodes ? UINT64_C(1) << h->nic_node[lowest(left)] : 0;
+	for (uint64_t left = home; left; left &= left - 1)
+		nics |= h->on_node[lowest(left)];
+	for (uint64_t left = nics & q->s->nics; left && have < want; left &= left - 1)
+		have += q->reach[lowest(left)] & set ? q->cap[lowest(left)] : 0;
+	if (have < want)
+		n = nodes_more(q, set, q->s->nics & ~nics, have, want);
+	return n == UINT32_MAX ? n : count(home) + n ? count(home) + n : 1;
 }
 
 static uint32_t need_of(const struct few *q, const struct group *g, uint32_t n)
