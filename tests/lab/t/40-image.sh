@@ -14,11 +14,8 @@ boot="--kernel /srv/lab/guest/vmlinuz --initrd /lab/cloud/initrd"
 cmdline="console=ttyS0 root=/dev/vda rw mitigations=off nokaslr random.trust_cpu=on cryptomgr.notests loglevel=4 systemd.show_status=0"
 mac=52:54:00:77:00:02
 
-# guest SCRIPT: a command in the guest, over its VF
-guest() {
-	l1 -t "${2:-60}" "ssh -i /root/cloud/key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o ConnectTimeout=5 \
-		debian@192.168.77.2 '$1'"
-}
+ssh="ssh -i /root/cloud/key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o ConnectTimeout=5 debian@192.168.77.2"
+guest() { l1 -t "${2:-60}" "$ssh '$1'"; } # SCRIPT: a command in the guest, over its VF
 left() { l1 "ls -A $images" | xargs; }
 
 # ---- the image ---------------------------------------------------------------------------------------------------
@@ -53,8 +50,7 @@ is "create: exit status" 0 $rc
 is "its files" "cloud.data0 cloud.disk cloud.seed debian.image" "$(left)"
 is "QEMU's user has the overlay, and not the image" "libvirt-qemu other" "$(l1 "stat -c %U $images/cloud.disk $images/debian.image" |
 	sed '2 { /^libvirt-qemu$/ !s/.*/other/ }' | xargs)"
-l1 -t 600 'for _ in $(seq 180); do ssh -i /root/cloud/key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o ConnectTimeout=3 \
-	debian@192.168.77.2 "cloud-init status --wait; true" >/dev/null 2>&1 && break; sleep 3; done'
+l1 -t 600 "for _ in \$(seq 180); do $ssh 'cloud-init status --wait; true' >/dev/null 2>&1 && break; sleep 3; done"
 keep /var/log/velad/cloud.log
 is "sshd in the guest, by the key, over the VF: its name" node-1 "$(guest hostname)"
 is "what the tenant said is done, too" here "$(guest 'cat /run/mine')"
@@ -72,9 +68,31 @@ is "disks: overlay, seed (read only), data" "vda 1200M 0 vdb 1 vdc 64M 0" \
 	"$(guest 'lsblk -dnro NAME,SIZE,RO' | awk '{ sub(/1.2G/, "1200M"); print $1, $1 == "vdb" ? $3 : $2 " " $3 }' | xargs)"
 matches "its console is logged" 'node-1 login:|cloud-init' "$(l1 'velactl log cloud')"
 is "its guest agent answers" '{"return":{}}' "$(l1 "virsh qemu-agent-command cloud '{\"execute\": \"guest-ping\"}'" | xargs -0 | tr -d '\n')"
+is "firmware with secure boot and a TPM can be had here, as libvirt says" 0 \
+	"$(l1 'velactl plan --gpus 1 --numa-node 0 --secure-boot --tpm >/dev/null 2>&1; echo $?')"
 seen=$(l1 'velactl images delete debian 2>&1')
 is "an image in use: exit status 4" 4 $?
 matches "by whom" 'below the disk of instance cloud' "$seen"
+
+# ---- its VF and its GPUs -----------------------------------------------------------------------------------------
+
+is "its VF passes packets" 3 "$(l1 'ping -c 3 -i 0.3 -W 5 192.168.77.2' | sed -n 's/.* \([0-9]*\) received.*/\1/p')"
+# The guest's report, as in 10-guest, by root and on the console: for it the VF's driver has to leave, and with it goes ssh.
+l1 "cd /root/cloud; busybox cpio -id bin/report </srv/lab/guest/initrd 2>/dev/null
+	cat >dma.sh <<'END'
+exec >/dev/ttyS0
+sleep 1
+for vf in /sys/bus/pci/drivers/igbvf/0*; do echo \"\${vf##*/}\" >/sys/bus/pci/drivers/igbvf/unbind; done
+printf '\nREPORT begin\n'
+/home/debian/bin/report devices
+echo 'REPORT end'
+END
+	tar c bin/report dma.sh | $ssh 'tar x'
+	virsh qemu-agent-command cloud '{\"execute\": \"guest-exec\", \"arguments\": {\"path\": \"/bin/sh\", \"arg\": [\"/home/debian/dma.sh\"]}}'" >/dev/null
+wait_report /var/log/velad/cloud.log 60
+is "DMA: GPUs and VF to memory, to and from the GPUs" 11 "$(facts dma status=ok | wc -l)"
+is "the VF's way to and from each GPU is direct" 4 "$(facts dma route=direct rule=dt port=82:02.0 | wc -l)"
+is "no DMA went wrong" "" "$(facts dma status=bad)"
 
 # ---- as before ---------------------------------------------------------------------------------------------------
 
