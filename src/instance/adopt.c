@@ -27,6 +27,7 @@ void adopt_init(struct inst_manager *m)
 	struct adopt *a = &m->adopt;
 
 	a->news = 1; /* nothing was seen yet */
+	a->to_start = true;
 	if (!m->env.root || host_read(m->env.root, a->boot, sizeof(a->boot), "proc/sys/kernel/random/boot_id") < 0)
 		a->boot[0] = '\0';
 }
@@ -328,7 +329,8 @@ int adopt_look(struct inst_manager *m, bool machine, struct error *err)
 
 	for (int i = 0; r == 0 && i < TRIES; i++)
 		r = look_once(m, machine, err);
-	m->adopt.tried = m->adopt.tried || machine;
+	if (machine && !atomic_exchange(&m->adopt.tried, true) && m->env.ended)
+		m->env.ended(m->env.self);
 	if (r == 0)
 		pool_wake(m, machine ? POOL_ADOPT : POOL_LOOK); /* whoever changes domains all the time must not keep a thread */
 	return r < 0 ? r : 0;
@@ -362,6 +364,11 @@ void adopt_look_after(struct inst_manager *m, const char *name)
 	if (any)
 		pool_wake(m, POOL_ADOPT);
 	arena_done(&arena);
+}
+
+bool inst_looked(const struct inst_manager *m)
+{
+	return m->adopt.tried;
 }
 
 bool inst_adopted(const struct inst_manager *m)

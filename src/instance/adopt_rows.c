@@ -378,6 +378,10 @@ static int do_one(struct inst_manager *m, struct store_tx *tx, const struct reco
 	case RECONCILE_DOMAIN:
 		return rows_instance_domain(tx, d->instance, d->domain, err);
 	case RECONCILE_NOTE:
+		if (strcmp(d->rule, TO_START) == 0) {
+			m->adopt.to_start = true;
+			store_ends(tx); /* who starts it waits for ends of operations */
+		}
 		return note(tx, d->instance, d->rule, d->device, d->text, err);
 	case RECONCILE_FORGET:
 		return rows_finding_drop(tx, d->instance, d->rule, d->device, err);

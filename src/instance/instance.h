@@ -140,6 +140,12 @@ int inst_moved(struct inst_manager *m, struct inst_moved *ret, const char *name,
  * or -EBUSY. */
 int inst_start(struct inst_manager *m, uint64_t *ret_op, const char *name, const struct plan *plan, struct error *err);
 
+/* Those that ran when the host went down, are to be started again, and whose cards are in other places: each is for inst_start() with
+ * another plan, or inst_start_not(), which notes why. They are told once, and again after inst_start_later(). Names in the arena. */
+int inst_to_start(struct inst_manager *m, const char ***ret, size_t *n, struct arena *arena, struct error *err);
+void inst_start_later(struct inst_manager *m);
+int inst_start_not(struct inst_manager *m, const char *name, const struct error *why, struct error *err);
+
 /* The console of a guest that runs, for a client's socket: first a line, "open", or why not, "CODE TEXT" (base/error.h's codes);
  * then what the guest says and is told, until either ends. Returns at once; fd stays the caller's. */
 #define INST_CONSOLE_OPEN "open\n"
@@ -173,6 +179,8 @@ struct inst_foreign {
 int inst_foreign(struct inst_manager *m, struct inst_foreign **ret, size_t *n, bool *known, struct arena *arena, struct error *err);
 /* Whether it was tried to hold what the store has against libvirt and the machine, and guests have what they need, since this daemon runs. */
 bool inst_adopted(const struct inst_manager *m);
+/* The first of the two: where cards are is known since. env.ended is called then. */
+bool inst_looked(const struct inst_manager *m);
 /* Devices that instances hold, and domains that are no instance's, for the planner; strings in the arena. */
 int inst_taken(struct inst_manager *m, struct plan_taken **ret, size_t *n, struct arena *arena,
 	       struct error *err);

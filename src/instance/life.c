@@ -86,6 +86,8 @@ static int begin(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct 
 	if (r == 0 && !(a->wish->from >> in->state & 1))
 		return error_set(err, -EBUSY, "instance %s is %s; %s", a->name, inst_state_text(in->state), a->wish->instead);
 	if (r == 0)
+		r = replan_forget_start(tx, a->name, err);
+	if (r == 0)
 		r = a->plan ? replan_store(tx, in, a->plan, arena, err) : check_place(tx, a, err);
 	if (r == 0 && a->wish->op == OP_START && quarantine_check(tx, a->name, err) < 0)
 		r = error_prefix(err, "instance %s", a->name);

@@ -9,30 +9,8 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "instance/reconcile_rules.h"
+#include "instance/reconcile_where.h"
 #include "instance/state.h"
-
-enum whereabouts { UNSAID, HERE, MOVED, GONE, TWICE };
-
-struct held { /* one device of one instance */
-	const struct reconcile_instance *in;
-	const struct reconcile_device   *device;
-	enum whereabouts                 where;
-	struct bdf                       at;    /* where it is to be from now on */
-	struct bdf                       found, pf; /* of MOVED; pf: of a VF */
-	const char                      *other; /* serial of what is in its place; NULL: nothing is */
-};
-
-struct work {
-	const struct reconcile_input *in;
-	struct arena                 *arena;
-	struct reconcile_decision    *list;
-	size_t                        n, size;
-	struct held                  *held;
-	size_t                        nheld;
-	bool                         *wanted; /* of the notes of the instance that is looked at */
-	const struct act_guest      **guest;  /* of each instance; NULL none */
-	bool                          oom;
-};
 
 static void decide(struct work *w, struct reconcile_decision d)
 {
@@ -85,156 +63,7 @@ static bool note_of(struct work *w, const struct held *h, const char *rule, cons
 	return note(w, h->in, rule, say(w, "%s", bdf_text(name, h->at)), text);
 }
 
-/* ---- where devices are ---------------------------------------------------------------------------------- */
-
-static const struct reconcile_function *function_at(const struct work *w, struct bdf bdf)
-{
-	for (size_t i = 0; i < w->in->nfunctions; i++)
-		if (bdf_eq(w->in->function[i].bdf, bdf))
-			return &w->in->function[i];
-	return NULL;
-}
-
-static bool is_vf(const struct reconcile_device *d)
-{
-	return !bdf_eq(d->pf, BDF_NONE);
-}
-
-/* What can be seen of it while it has no VFs: itself, or its PF. */
-static struct bdf physical(const struct reconcile_device *d)
-{
-	return is_vf(d) ? d->pf : d->bdf;
-}
-
-static uint32_t routing_id(struct bdf b)
-{
-	return (uint32_t)b.bus << 8 | b.devfn;
-}
-
-/* Where it is if its physical function is at `at`. */
-static bool place(struct bdf *ret, const struct reconcile_device *d, struct bdf at)
-{
-	*ret = at;
-	return !is_vf(d) || (routing_id(d->bdf) > routing_id(d->pf) && bdf_add(ret, at, routing_id(d->bdf) - routing_id(d->pf)));
-}
-
-/* One that is in its place again, or whose serial number nobody knows, is itself. */
-static void locate(struct work *w, struct held *h)
-{
-	const struct reconcile_device *d = h->device;
-	const struct reconcile_function *f = function_at(w, physical(d));
-
-	h->other = f ? f->serial : NULL;
-	h->where = f ? HERE : GONE;
-	if (!*d->serial || (f && (!*f->serial || strcmp(f->serial, d->serial) == 0)))
-		return;
-	h->where = GONE;
-	for (size_t i = 0; i < w->in->nfunctions; i++) {
-		const struct reconcile_function *g = &w->in->function[i];
-
-		if (g->vf || strcmp(g->serial, d->serial) != 0 || (g->bdf.devfn & 7) != (physical(d).devfn & 7))
-			continue;
-		h->where = h->where == GONE && place(&h->found, d, g->bdf) ? MOVED : TWICE;
-		h->pf = is_vf(d) ? g->bdf : BDF_NONE;
-	}
-}
-
-static bool is_known(const struct work *w, const struct act_guest *g)
-{
-	for (size_t i = 0; i < w->in->ninstances; i++)
-		if (w->guest[i] == g)
-			return true;
-	return false;
-}
-
-/* The domain of nobody that has the function: one that runs before one that is off. NULL: none is seen to. */
-static const struct act_guest *taker_of(const struct work *w, struct bdf bdf)
-{
-	const struct act_guest *best = NULL;
-
-	for (size_t i = 0; i < w->in->nguests && w->in->asked; i++) {
-		const struct act_guest *g = &w->in->guest[i];
-
-		if (!bdf_in(g->device, g->n, bdf) || is_known(w, g))
-			continue;
-		if (!best || (g->state == ACT_DOMAIN_RUNNING && best->state != ACT_DOMAIN_RUNNING))
-			best = g;
-	}
-	return best;
-}
-
-/* What the store says of it cannot be held against anything. */
-static bool is_opaque(const struct work *w, const struct reconcile_foreign *f)
-{
-	for (size_t i = 0; i < w->in->nguests && w->in->asked; i++)
-		if (strcmp(w->in->guest[i].uuid, f->uuid) == 0)
-			return !w->in->guest[i].known && !is_known(w, &w->in->guest[i]);
-	return !w->in->asked;
-}
-
-/* Of what an instance holds no row of the store says so. */
-static bool is_foreign(const struct work *w, struct bdf bdf)
-{
-	bool ours = false;
-
-	for (size_t i = 0; i < w->nheld; i++)
-		ours = ours || bdf_eq(w->held[i].device->bdf, bdf);
-	for (size_t i = 0; i < w->in->nforeign && !ours; i++)
-		if (bdf_eq(w->in->foreign[i].bdf, bdf) && is_opaque(w, &w->in->foreign[i]))
-			return true;
-	return taker_of(w, bdf);
-}
-
-static const struct held *holder_of(const struct work *w, struct bdf bdf, const struct held *but)
-{
-	for (size_t i = 0; i < w->nheld; i++)
-		if (&w->held[i] != but && bdf_eq(w->held[i].at, bdf))
-			return &w->held[i];
-	return NULL;
-}
-
-static const struct act_guest *guest_of(const struct work *w, const struct reconcile_instance *in)
-{
-	return w->guest[in - w->in->instance];
-}
-
-static bool runs(const struct work *w, const struct reconcile_instance *in)
-{
-	const struct act_guest *g = guest_of(w, in);
-
-	return g && g->state == ACT_DOMAIN_RUNNING;
-}
-
-/* Nothing of an instance that works, or may, is moved below it. */
-static bool may_move(const struct work *w, const struct reconcile_instance *in)
-{
-	return w->in->asked && !in->busy && !runs(w, in);
-}
-
-/* Two that changed places move both, so each is first where it was found; then those give way whose place is another's. */
-static void locate_all(struct work *w)
-{
-	bool again = w->in->read;
-
-	for (size_t i = 0; i < w->nheld && w->in->read; i++) {
-		struct held *h = &w->held[i];
-
-		locate(w, h);
-		if (h->where == MOVED && may_move(w, h->in) && !is_foreign(w, h->found))
-			h->at = h->found;
-	}
-	while (again) {
-		again = false;
-		for (size_t i = 0; i < w->nheld; i++) {
-			struct held *h = &w->held[i];
-
-			if (!bdf_eq(h->at, h->device->bdf) && holder_of(w, h->at, h)) {
-				h->at = h->device->bdf;
-				again = true;
-			}
-		}
-	}
-}
+/* ---- who holds what ------------------------------------------------------------------------------------------ */
 
 static int hold_all(struct work *w, struct error *err)
 {
@@ -262,7 +91,7 @@ static int hold_all(struct work *w, struct error *err)
 
 static void note_moved(struct work *w, const struct held *h)
 {
-	const struct held *other = holder_of(w, h->found, h);
+	const struct held *other = where_holder(w, h->found, h);
 	char now[BDF_TEXT_MAX];
 
 	(void)bdf_text(now, h->found);
@@ -271,12 +100,12 @@ static void note_moved(struct work *w, const struct held *h)
 					     h->device->serial, now, other->in->name));
 	else
 		note_of(w, h, ELSEWHERE, say(w, "its card, serial number %s, is at %s now, and cannot be followed there: %s", h->device->serial, now,
-					     is_foreign(w, h->found) ? "another domain has it" : "the guest runs, or libvirt cannot be asked"));
+					     where_is_foreign(w, h->found) ? "another domain has it" : "the guest runs, or libvirt cannot be asked"));
 }
 
 static void quarantine(struct work *w, const struct held *h, struct bdf bdf)
 {
-	if (bdf_in(w->in->sick, w->in->nsick, bdf) || holder_of(w, bdf, NULL) || is_foreign(w, bdf))
+	if (bdf_in(w->in->sick, w->in->nsick, bdf) || where_holder(w, bdf, NULL) || where_is_foreign(w, bdf))
 		return;
 	for (size_t i = 0; i < w->n; i++)
 		if (w->list[i].kind == RECONCILE_QUARANTINE && bdf_eq(w->list[i].bdf, bdf))
@@ -302,19 +131,19 @@ static void note_gone(struct work *w, const struct held *h)
 	bool is_new;
 
 	if (!h->other)
-		is_new = note_of(w, h, MISSING, say(w, "it is not there%s; put the card back, or delete the instance", is_vf(h->device) ? ", nor is its PF" : ""));
+		is_new = note_of(w, h, MISSING, say(w, "it is not there%s; put the card back, or delete the instance", where_is_vf(h->device) ? ", nor is its PF" : ""));
 	else
 		is_new = note_of(w, h, MISSING, say(w, "another card is in its place: its serial number is %s, and was %s", h->other, h->device->serial));
-	if (is_new && h->other && !runs(w, h->in) && w->in->asked)
+	if (is_new && h->other && !where_runs(w, h->in) && w->in->asked)
 		decide(w, (struct reconcile_decision){ .kind = RECONCILE_VOID, .instance = h->in->name, .bdf = h->at, .text = "another card is in its place" });
 }
 
 /* Of one that runs: its guest has lost it. */
 static void check_driver(struct work *w, const struct held *h)
 {
-	const struct reconcile_function *f = function_at(w, h->at);
+	const struct reconcile_function *f = where_function(w, h->at);
 
-	if (!f && is_vf(h->device) && h->where == HERE)
+	if (!f && where_is_vf(h->device) && h->where == HERE)
 		note_of(w, h, MISSING, "its PF has no such VF any more, and the guest runs");
 	if (f && f->driver && strcmp(f->driver, "vfio-pci") != 0)
 		note_of(w, h, BOUND, say(w, "it has %s%s, and the guest runs: somebody took it from vfio-pci", *f->driver ? "the driver " : "no driver",
@@ -324,11 +153,11 @@ static void check_driver(struct work *w, const struct held *h)
 /* Guests that share a group are not apart, and only one of them can start. */
 static void check_group(struct work *w, const struct held *h)
 {
-	const struct reconcile_function *f = function_at(w, h->at);
+	const struct reconcile_function *f = where_function(w, h->at);
 
 	for (size_t i = 0; f && f->group >= 0 && i < w->nheld; i++) {
 		const struct held *o = &w->held[i];
-		const struct reconcile_function *g = o->in != h->in ? function_at(w, o->at) : NULL;
+		const struct reconcile_function *g = o->in != h->in ? where_function(w, o->at) : NULL;
 		char name[BDF_TEXT_MAX];
 
 		if (!g || g->group != f->group)
@@ -349,7 +178,7 @@ static void check_device(struct work *w, const struct held *h)
 		note_twice(w, h);
 	else if (h->where == GONE)
 		note_gone(w, h);
-	if (runs(w, h->in))
+	if (where_runs(w, h->in))
 		check_driver(w, h);
 	check_group(w, h);
 }
@@ -382,22 +211,41 @@ static bool rebooted(const struct work *w, const struct reconcile_instance *in)
 static bool is_whole(const struct work *w, const struct reconcile_instance *in)
 {
 	for (size_t i = 0; i < w->nheld; i++)
-		if (w->held[i].in == in && (w->held[i].where != HERE || is_foreign(w, w->held[i].at)))
+		if (w->held[i].in == in && (w->held[i].where != HERE || where_is_foreign(w, w->held[i].at)))
 			return false;
 	return true;
+}
+
+/* Its cards are all there, some in other places, where they are its own from now on. */
+static bool is_followed(const struct work *w, const struct reconcile_instance *in)
+{
+	for (size_t i = 0; i < w->nheld; i++) {
+		const struct held *h = &w->held[i];
+
+		if (h->in == in && ((h->where != HERE && bdf_eq(h->at, h->device->bdf)) || where_is_foreign(w, h->at)))
+			return false;
+	}
+	return true;
+}
+
+static void booted(struct work *w, const struct reconcile_instance *in)
+{
+	bool again = w->in->restart && is_whole(w, in), anew = w->in->restart && !again && is_followed(w, in);
+
+	enter(w, in, RECONCILE_STATE, INST_STOPPED, again || anew ? NULL :
+		      say(w, "the host was booted again while it ran%s; a start makes its devices ready again, which it keeps",
+			  w->in->restart ? ", and its devices are not all as they were" : ""));
+	if (again)
+		enter(w, in, RECONCILE_START, INST_STOPPED, "the host was booted again while it ran; [guests] on_host_boot is restart");
+	if (anew)
+		note(w, in, TO_START, NULL, "the host was booted again while it ran, and its cards are in other places: it is planned anew and started");
 }
 
 /* The instance runs, by the store, and its domain does not. */
 static void ended(struct work *w, const struct reconcile_instance *in, const struct act_guest *g)
 {
 	if (rebooted(w, in)) {
-		bool again = w->in->restart && is_whole(w, in);
-
-		enter(w, in, RECONCILE_STATE, INST_STOPPED, again ? NULL :
-			      say(w, "the host was booted again while it ran%s; a start makes its devices ready again, which it keeps",
-				  w->in->restart ? ", and its devices are not all as they were" : ""));
-		if (again)
-			enter(w, in, RECONCILE_START, INST_STOPPED, "the host was booted again while it ran; [guests] on_host_boot is restart");
+		booted(w, in);
 	} else if (!g) {
 		enter(w, in, RECONCILE_STATE, INST_STOPPED, "its domain is gone: somebody undefined it; a start defines it again");
 	} else if (g->state == ACT_DOMAIN_CRASHED) {
@@ -445,11 +293,11 @@ static void unknown(struct work *w, const struct reconcile_instance *in)
 
 static void check_settled(struct work *w, const struct reconcile_instance *in)
 {
-	const struct act_guest *g = guest_of(w, in);
+	const struct act_guest *g = where_guest(w, in);
 
 	if (!w->in->asked) {
 		unknown(w, in);
-	} else if (runs(w, in)) {
+	} else if (where_runs(w, in)) {
 		started(w, in);
 	} else if (in->state == INST_STOPPED) {
 		keep(w, in, g ? "its guest is off" : "it has no domain; a start defines it");
@@ -460,7 +308,7 @@ static void check_settled(struct work *w, const struct reconcile_instance *in)
 
 static void check_domain(struct work *w, const struct reconcile_instance *in)
 {
-	const struct act_guest *g = guest_of(w, in);
+	const struct act_guest *g = where_guest(w, in);
 
 	if (!g)
 		return;
@@ -476,7 +324,7 @@ static void check_domain(struct work *w, const struct reconcile_instance *in)
 static void check_shared(struct work *w, const struct reconcile_instance *in)
 {
 	for (size_t i = 0; i < w->nheld; i++) {
-		const struct act_guest *g = w->held[i].in == in ? taker_of(w, w->held[i].at) : NULL;
+		const struct act_guest *g = w->held[i].in == in ? where_taker(w, w->held[i].at) : NULL;
 
 		if (g)
 			note_of(w, &w->held[i], SHARED, say(w, "domain %s, which velad does not know, has it too, and is %s; take it out of there",
@@ -497,7 +345,7 @@ static bool was_looked_at(const struct work *w, const struct reconcile_instance 
 	if (strcmp(rule, RENAMED) == 0 || strcmp(rule, SHARED) == 0)
 		return w->in->asked;
 	if (strcmp(rule, P2P_LOST) == 0)
-		return w->in->asked && !(guest_of(w, in) && !guest_of(w, in)->loses);
+		return w->in->asked && !(where_guest(w, in) && !where_guest(w, in)->loses);
 	if (strcmp(rule, RUNS) == 0)
 		return w->in->asked && !in->busy;
 	return w->in->asked && w->in->read && !in->busy;
@@ -506,7 +354,7 @@ static bool was_looked_at(const struct work *w, const struct reconcile_instance 
 static void forget(struct work *w, const struct reconcile_instance *in)
 {
 	for (size_t i = 0; i < in->nnotes; i++)
-		if (!w->wanted[i] && was_looked_at(w, in, in->note[i].rule))
+		if (!w->wanted[i] && reconcile_finds(in->note[i].rule) && was_looked_at(w, in, in->note[i].rule))
 			decide(w, (struct reconcile_decision){ .kind = RECONCILE_FORGET, .instance = in->name, .rule = in->note[i].rule,
 				.device = in->note[i].device, .text = "it is not so any more" });
 }
@@ -530,7 +378,7 @@ static void check_instance(struct work *w, const struct reconcile_instance *in)
 		else
 			enter(w, in, RECONCILE_STATE, INST_FAILED, say(w, "it was %s, and the store has no operation that would bring it to an end; "
 								       "delete it", inst_state_text(in->state)));
-		if (runs(w, in))
+		if (where_runs(w, in))
 			note(w, in, RUNS, NULL, "its domain runs, though the instance failed; delete it");
 		check_devices(w, in);
 	}
@@ -561,16 +409,16 @@ static void check_foreign(struct work *w)
 	for (size_t i = 0; i < w->in->nforeign; i++) {
 		const struct reconcile_foreign *f = &w->in->foreign[i];
 
-		if (holder_of(w, f->bdf, NULL) || !is_foreign(w, f->bdf))
+		if (where_holder(w, f->bdf, NULL) || !where_is_foreign(w, f->bdf))
 			decide(w, (struct reconcile_decision){ .kind = RECONCILE_FREE, .bdf = f->bdf, .domain = f->domain, .uuid = f->uuid,
 				.text = say(w, "domain %s has it no more", f->domain) });
 	}
 	for (size_t i = 0; i < w->in->nguests; i++)
 		for (size_t k = 0; k < w->in->guest[i].n; k++) {
 			struct bdf bdf = w->in->guest[i].device[k];
-			const struct act_guest *g = taker_of(w, bdf);
+			const struct act_guest *g = where_taker(w, bdf);
 
-			if (g && !holder_of(w, bdf, NULL))
+			if (g && !where_holder(w, bdf, NULL))
 				take(w, bdf, g);
 		}
 }
@@ -582,7 +430,7 @@ int reconcile(struct reconcile_decision **ret, size_t *n, const struct reconcile
 
 	if (r < 0)
 		return r;
-	locate_all(&w);
+	where_locate(&w);
 	for (size_t i = 0; i < in->ninstances; i++)
 		check_instance(&w, &in->instance[i]);
 	if (in->asked)

@@ -14,6 +14,7 @@
 #define BOUND           "device.bound"
 #define GROUP           "group.shared"
 #define P2P_LOST        "guest.p2p-lost"
+#define TO_START        "guest.to-start" /* a wish, until it begins or cannot: never taken back */
 
 extern const char *const reconcile_rules[]; /* NULL ends them */
 bool reconcile_finds(const char *rule);     /* it is one of them */

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "instance/adopt.h"
 #include "instance/manager.h"
+#include "instance/reconcile_rules.h"
 #include "instance/rows.h"
 #include "instance/steps.h"
 #include "instance/store.h"
@@ -72,6 +73,53 @@ int inst_moved(struct inst_manager *m, struct inst_moved *ret, const char *name,
 	ret->request = in->request;
 	ret->uuid = in->uuid;
 	return read_devices(tx, &ret->device, &ret->n, name, arena, err);
+}
+
+int inst_to_start(struct inst_manager *m, const char ***ret, size_t *n, struct arena *arena, struct error *err)
+{
+	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_end) struct store_tx *tx = NULL;
+	const char **name = NULL;
+	size_t i = 0;
+	int r = 0;
+
+	*n = 0;
+	if (!atomic_exchange(&m->adopt.to_start, false))
+		return 0;
+	r = store_begin(&tx, m->store, err);
+	if (r == 0)
+		r = store_query(tx, &q, "SELECT count(*) OVER (), instance FROM finding WHERE rule = '" TO_START "' ORDER BY instance", NO_ARGS, err);
+	while (r == 0 && (r = store_next(q, err)) > 0) {
+		name = name ? name : arena_array(arena, (size_t)store_int(q, 0), sizeof(*name));
+		if (!name || !(name[i++] = arena_strdup(arena, store_text(q, 1))))
+			return no_memory(err);
+		r = 0;
+	}
+	*ret = name;
+	*n = i;
+	return r;
+}
+
+void inst_start_later(struct inst_manager *m)
+{
+	m->adopt.to_start = true;
+}
+
+int replan_forget_start(struct store_tx *tx, const char *name, struct error *err)
+{
+	return store_exec(tx, "DELETE FROM finding WHERE instance = ? AND rule = '" TO_START "'", ARGS(ARG_TEXT(name)), err);
+}
+
+int inst_start_not(struct inst_manager *m, const char *name, const struct error *why, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r = store_begin(&tx, m->store, err);
+
+	if (r == 0)
+		r = replan_forget_start(tx, name, err);
+	if (r == 0)
+		r = store_exec(tx, "UPDATE instance SET error = ? WHERE name = ? AND state = 'stopped'", ARGS(ARG_TEXT(why->text), ARG_TEXT(name)), err);
+	return r < 0 ? r : store_commit(tx, err);
 }
 
 /* ---- the new one ------------------------------------------------------------------------------------------ */

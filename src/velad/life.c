@@ -15,6 +15,7 @@
 #include "velad/remake.h"
 
 #define REASON_MAX 200
+#define LOOK_SECONDS 60 /* libvirt is asked as well */
 
 /* ---- instances ------------------------------------------------------------------------------------------ */
 
@@ -35,8 +36,14 @@ int life_start(void *self, const struct api_request *req, struct api_response *r
 	auto_(plan_free) struct plan *plan = NULL;
 	struct manager *m = self;
 	uint64_t op = 0;
-	int r = remake_plan(m, &plan, req, res, err);
+	int r;
 
+	if (!inst_looked(m->instances)) { /* since velad runs */
+		res->wait = LOOK_SECONDS;
+		return req->late ? error_set(err, -EBUSY, "where the cards of instances are was not looked at since velad was started; ask again") :
+				   API_WAIT;
+	}
+	r = remake_plan(m, &plan, req, res, err);
 	if (r == 0)
 		r = methods_expect(m, req, err);
 	if (r == 0)

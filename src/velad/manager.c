@@ -23,6 +23,7 @@
 #include "velad/methods.h"
 #include "velad/operations.h"
 #include "velad/pool.h"
+#include "velad/remake.h"
 
 static int on_changed(sd_event_source *source, int fd, uint32_t events, void *self)
 {
@@ -55,6 +56,7 @@ static int on_ended(sd_event_source *source, int fd, uint32_t events, void *self
 	if (m->server)
 		api_server_wake(m->server);
 	pool_go_on(m);
+	remake_start(m);
 	return 0;
 }
 

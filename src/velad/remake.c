@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "host/inventory.h"
 #include "instance/instance.h"
 #include "plan/plan.h"
@@ -40,43 +41,85 @@ static int require(struct plan_request *r, const struct topo *t, const struct in
 	return 0;
 }
 
-static int make(struct manager *m, struct plan **ret, struct plan_request *request, const struct inst_moved *moved, const struct api_request *req,
-		struct api_response *res, struct error *err)
+static int make(struct manager *m, struct plan **ret, const char *name, const struct inst_moved *moved, struct api_response *res,
+		struct error *err)
 {
+	auto_(json_object_put) json_object *o = NULL;
 	auto_(plan_free) struct plan *plan = NULL;
-	int r = methods_ask_libvirt(m, req, res, err);
+	struct plan_request request;
+	int r = json_parse(&o, moved->request, strlen(moved->request), SIZE_MAX, err);
 
 	if (r == 0)
-		r = current_catch_up(m->now, CURRENT_PLAN, err);
+		r = plan_request_read(&request, o, err);
+	if (r < 0)
+		return r;
+	r = current_catch_up(m->now, CURRENT_PLAN, err);
 	if (r == 0)
-		r = require(request, current_topo(m->now), moved, err);
+		r = require(&request, current_topo(m->now), moved, err);
 	if (r == 0)
-		r = plans_remake(m, &plan, request, err);
+		r = plans_remake(m, &plan, &request, err);
 	if (r == 0)
-		r = methods_guest(m, plan, request, moved->uuid, res, err);
-	if (r == 0)
-		*ret = steal(plan);
-	return r < 0 ? error_prefix(err, "instance %s, whose cards are in other places", request->name) : r;
+		r = methods_guest(m, plan, &request, moved->uuid, res, err);
+	plan_request_done(&request);
+	if (r < 0)
+		return error_prefix(err, "instance %s, whose cards are in other places", name);
+	*ret = steal(plan);
+	return 0;
 }
 
 int remake_plan(struct manager *m, struct plan **ret, const struct api_request *req, struct api_response *res, struct error *err)
 {
-	auto_(json_object_put) json_object *o = NULL;
-	struct plan_request request;
 	struct inst_moved moved;
 	struct arena arena = { 0 };
 	int r = inst_moved(m->instances, &moved, req->param, &arena, err);
 
 	*ret = NULL;
-	if (r == 0 && moved.moved) {
-		r = json_parse(&o, moved.request, strlen(moved.request), SIZE_MAX, err);
-		if (r == 0)
-			r = plan_request_read(&request, o, err);
-		if (r == 0) {
-			r = make(m, ret, &request, &moved, req, res, err);
-			plan_request_done(&request);
-		}
-	}
+	if (r == 0 && moved.moved)
+		r = methods_ask_libvirt(m, req, res, err);
+	if (r == 0 && moved.moved)
+		r = make(m, ret, req->param, &moved, res, err);
 	arena_done(&arena);
 	return r;
+}
+
+/* ---- by itself ------------------------------------------------------------------------------------------ */
+
+static int start(struct manager *m, const char *name, struct arena *arena, struct error *err)
+{
+	auto_(plan_free) struct plan *plan = NULL;
+	struct api_response res = { 0 };
+	struct inst_moved moved;
+	uint64_t op = 0;
+	int r = inst_moved(m->instances, &moved, name, arena, err);
+
+	if (r == 0 && moved.moved)
+		r = make(m, &plan, name, &moved, &res, err);
+	json_object_put(res.reasons);
+	return r < 0 ? r : inst_start(m->instances, &op, name, plan, err);
+}
+
+void remake_start(struct manager *m)
+{
+	struct error err = ERROR_INIT, later = ERROR_INIT;
+	const char **name = NULL;
+	struct arena arena = { 0 };
+	size_t n = 0;
+
+	if (inst_to_start(m->instances, &name, &n, &arena, &err) < 0)
+		log_err("%s", err.text);
+	if (n && manager_libvirt(m, &later) == -EAGAIN) {
+		inst_start_later(m->instances); /* when libvirt answers, this is called again */
+		n = 0;
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct error why = ERROR_INIT;
+
+		err = ERROR_INIT;
+		if (start(m, name[i], &arena, &why) == 0)
+			continue;
+		log_err("instance %s is not started again: %s", name[i], why.text);
+		if (inst_start_not(m->instances, name[i], &why, &err) < 0)
+			log_err("%s", err.text);
+	}
+	arena_done(&arena);
 }

@@ -43,6 +43,10 @@ class Host:
         path = "proc/sys/kernel/random/boot_id\t"
         self.entries = [e for e in self.entries if not e[0].startswith(path)] + [[path + name]]
 
+    def put_text(self, path, change):
+        e = next(e for e in self.entries if e[0].startswith(path + "\t"))
+        e[0] = path + "\t" + change(e[0].split("\t", 1)[1])
+
     def serial(self, bdf, number):
         data, at = self.read(bdf), 0x100
         while at != DSN_AT and (more := int.from_bytes(data[at + 2:at + 4], "little") >> 4):

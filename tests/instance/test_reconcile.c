@@ -656,7 +656,7 @@ static void renumbered(void **state)
 	usual(w, INST_RUNNING, ACT_DOMAIN_SHUTOFF)->boot = "b0";
 	w->input.restart = true;
 	w->fn[0].bdf = test_bdf("0000:18:00.0");
-	expect(w, "state a stopped\nmove a 0000:19:00.0 0000:18:00.0\n");
+	expect(w, "state a stopped\nnote a guest.to-start a\nmove a 0000:19:00.0 0000:18:00.0\n");
 }
 
 static void another_card(void **state)
