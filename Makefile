@@ -68,7 +68,7 @@ define TOOL_RULE
 $(B)/$(1): $(call archives,$($(1)_ROOMS))
 	$$(if $$(Q),@echo '  LD    $$@')
 	$$(Q)$$(CC) $$(CFLAGS) $$(LDFLAGS) -o $$@ $(B)/obj/$(firstword $($(1)_ROOMS))/main.o \
-		-Wl,--as-needed -Wl,--start-group $$^ -Wl,--end-group $$(PKG_LIBS)
+		-Wl,--as-needed -Wl,-z,pack-relative-relocs -Wl,--start-group $$^ -Wl,--end-group $$(PKG_LIBS)
 endef
 $(foreach t,$(TOOLS),$(eval $(call TOOL_RULE,$(t))))
 

@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/strtab.h"
 
-static const char *const names[SECCOMP_HOW_MAX_] = { "log", "kill", "off" };
+static const char *const names[SECCOMP_HOW_MAX_] = { "kill", "log", "off" };
 
 int seccomp_how_parse(const char *text)
 {

@@ -11,7 +11,7 @@ struct error;
 
 #define SECCOMP_CALLS_MAX 80
 
-enum seccomp_how { SECCOMP_LOG, SECCOMP_KILL, SECCOMP_OFF, SECCOMP_HOW_MAX_ };
+enum seccomp_how { SECCOMP_KILL, SECCOMP_LOG, SECCOMP_OFF, SECCOMP_HOW_MAX_ };
 
 int         seccomp_how_parse(const char *text); /* "log" "kill" "off"; -1 */
 const char *seccomp_how_text(enum seccomp_how how);

@@ -29,7 +29,7 @@ struct guest_dirs { /* where files are on the host, and which QEMU */
 	unsigned    lacks; /* PLAN_LACKS_* */
 };
 
-/* Loads libxml2, which otherwise is loaded with the first document. -ENOPKG. */
+/* Loads libxml2, which otherwise is loaded with the first document: for a thread that cannot. -ENOPKG. */
 int guest_load(struct error *err);
 /* The XML as text; the caller frees. -E2BIG: more buses, slots or addresses than a guest has; -EINVAL: a value has
  * control characters, which XML cannot carry. */

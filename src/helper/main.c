@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* velad-helper(8): the few things that velad asks of root. Parses no JSON and no XML. */
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <pwd.h>
@@ -39,7 +40,7 @@ static const char usage[] =
 	"  --user NAME    who may ask, besides root (velad)\n"
 	"  --idle SECONDS end when nobody has asked for so long (30; 0: never)\n"
 	"  --keep DIR     where driver overrides that others had set are kept (RUNTIME_DIRECTORY)\n"
-	"  --seccomp HOW  of system calls that it should not need, \"log\" them, \"kill\" it, or \"off\" (log)\n";
+	"  --seccomp HOW  at a system call that it should not need, \"kill\" it, \"log\" that, or \"off\" (kill)\n";
 
 struct options {
 	const char *root, *conf, *socket, *user, *idle, *keep;
@@ -162,6 +163,8 @@ static int make_sources(struct serve *s, struct error *err)
 	return s->signals < 0 || s->wake < 0 ? error_set(err, -errno, "cannot wait for signals: %s", strerror(errno)) : 0;
 }
 
+#define CALLS_MAX 50
+
 /* What is left once the socket is there, by what needs it. Modules and programs are nowhere among them. */
 static int sandbox(enum seccomp_how how, struct error *err)
 {
@@ -172,11 +175,12 @@ static int sandbox(enum seccomp_how how, struct error *err)
 		SYS_clone, /* where RestrictNamespaces= takes clone3 away, which cannot be looked into (systemd.exec(5)) */
 		SYS_mmap, SYS_munmap, SYS_mprotect, SYS_madvise, SYS_brk, SYS_mremap, SYS_futex,           /* memory */
 		SYS_openat2, SYS_openat, SYS_read, SYS_pread64, SYS_write, SYS_pwrite64, SYS_close,        /* files */
-		SYS_readlinkat, SYS_getdents64, SYS_newfstatat, SYS_unlink,
+		SYS_readlinkat, SYS_getdents64, SYS_newfstatat, SYS_fstat, SYS_unlink, /* fstat(3) of glibc 2.36, and of 2.41 */
 		SYS_socket, SYS_bind, SYS_sendto,                                                          /* netlink */
 		SYS_clock_gettime, SYS_clock_nanosleep, SYS_restart_syscall,                               /* waiting */
 	};
 
+	static_assert(ARRAY_SIZE(calls) <= CALLS_MAX, "velad-helper has that many system calls");
 	return seccomp_allow(how, calls, ARRAY_SIZE(calls), true, err);
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/bdf.h"
 #include "base/error.h"
+#include "base/lazy.h"
 #include "base/json.h"
 #include "host/attr.h"
 #include "host/root.h"
@@ -153,22 +154,40 @@ static bool unbase64(uint8_t *out, size_t *len, const char *s)
 	return true;
 }
 
+#define FUNCTIONS(X) X(uncompress2)
+LAZY_LIBRARY("libz.so.1", FUNCTIONS)
+
+/* Loaded for each: a second time that costs little, and nobody else needs it. */
+static int unpack(uint8_t bytes[CONFIG_MAX], uLongf *size, const uint8_t *packed, size_t len, struct function *fn)
+{
+	uLong used = len;
+	struct lib l;
+	int r = 0;
+
+	if (!lib_open(&l))
+		r = error_set(fn->err, -ENOPKG, "cannot load libz.so.1, which unpacks config space; install zlib");
+	else if (l.uncompress2(bytes, size, packed, &used) != Z_OK || used != len)
+		r = bad(fn, "config", "it must be one zlib stream of 4096 bytes at most");
+	lib_close(&l);
+	return r;
+}
+
 static int read_config(struct function *fn, json_object *o)
 {
 	const char *text = text_of(fn, o, "config");
 	uint8_t packed[PACKED_MAX], bytes[CONFIG_MAX];
 	uLongf size = sizeof(bytes);
 	char path[HOST_PATH_MAX + 8];
-	uLong used;
 	size_t len;
+	int r;
 
 	if (!text)
 		return fn->err->code;
 	if (!unbase64(packed, &len, text))
 		return bad(fn, "config", "it must be base64, as that of 4096 packed bytes at most");
-	used = len;
-	if (uncompress2(bytes, &size, packed, &used) != Z_OK || used != len)
-		return bad(fn, "config", "it must be one zlib stream of 4096 bytes at most");
+	r = unpack(bytes, &size, packed, len, fn);
+	if (r < 0)
+		return r;
 	(void)snprintf(path, sizeof(path), "%s/config", fn->path);
 	if (text_host_add(fn->host, &(struct text_entry){ .path = path, .type = TEXT_BYTES, .bytes = bytes, .len = size }) < 0)
 		return error_set(fn->err, -ENOMEM, "no memory for %s", fn->name);

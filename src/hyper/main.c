@@ -33,7 +33,7 @@ static const char usage[] =
 	"  --uri URI      hypervisor\n"
 	"  --pool NAME    libvirt's storage pool with guests' disks\n"
 	"  --dir DIR      its directory\n"
-	"  --seccomp HOW  of system calls that it should not need, \"log\" them, \"kill\" it, or \"off\" (log)\n";
+	"  --seccomp HOW  at a system call that it should not need, \"kill\" it, \"log\" that, or \"off\" (kill)\n";
 
 /* 0 go on, 1 done (help, version), -1 usage error, which getopt has printed. */
 static int parse_options(struct serve *s, int argc, char **argv)

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "guest/guest.h"
 #include "host/change.h"
 #include "host/inventory.h"
 #include "host/watch.h"
@@ -32,8 +33,9 @@ struct job { /* a thread's; nobody else touches it meanwhile */
 	const struct current_env *env;
 	struct topo              *old; /* a reference */
 	struct host_changes       what;
-	struct topo              *fresh;
-	bool                      whole; /* everything was read */
+	struct topo              *fresh;  /* NULL: there was nothing to read */
+	bool                      check;  /* that the bus has what old has, and no more */
+	bool                      whole;  /* everything was read */
 	int                       r, done_fd;
 	struct error              err;
 };
@@ -135,10 +137,25 @@ static int adopt(struct current *c, struct topo *fresh, bool whole, bool memory,
 		topo_unref(c->topo);
 		c->topo = steal(t);
 	}
-	(void)malloc_trim(0); /* an inventory and a topology have gone */
 	if (whole)
 		c->scanned = c->host_read = c->controls_read = clock_usec(CLOCK_MONOTONIC);
 	return 0;
+}
+
+/* What the loop may not do by itself: it opens no files. Before a plan also what writes its XML is loaded, once. */
+static void do_job(struct job *j)
+{
+	struct error ignored = ERROR_INIT; /* who writes XML is told */
+
+	(void)malloc_trim(0); /* inventories and topologies have gone since */
+	if (j->what.memory)
+		(void)guest_load(&ignored);
+	if (j->check && !host_inventory_complete(topo_inventory(j->old), j->env->root)) {
+		log_warning("functions came or went, and nothing was heard of it");
+		j->what.lost = true;
+	}
+	if (host_changes_any(&j->what))
+		j->r = look(&j->fresh, &j->whole, j->old, &j->what, j->env, &j->err);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------------- */
@@ -155,7 +172,7 @@ static void *run(void *arg)
 		if (!c->asked)
 			break;
 		(void)pthread_mutex_unlock(&c->lock);
-		j->r = look(&j->fresh, &j->whole, j->old, &j->what, j->env, &j->err);
+		do_job(j);
 		(void)eventfd_write(j->done_fd, 1); /* fails only if 2^64 writes were not read */
 		(void)pthread_mutex_lock(&c->lock);
 		c->asked = false;
@@ -231,23 +248,26 @@ static void hand_over(struct current *c)
 	(void)pthread_mutex_unlock(&c->lock);
 }
 
-/* As settle(), of what is to be read at once. It is read by the thread, too: reading may take system calls that the loop has
- * not got any more, such as those of a library that is loaded. */
-static int read_now(struct current *c, const struct host_changes *what, struct error *err)
+/* As settle(), of what is to be read at once. It is read by the thread, too: reading takes system calls that the loop has
+ * not got any more. check: that nothing came or went unheard, or else all is read. */
+static int read_now(struct current *c, const struct host_changes *what, bool check, struct error *err)
 {
 	struct job *j = &c->job;
 	int r = settle(c, err);
 
 	if (r < 0)
 		return r;
-	*j = (struct job){ .env = &c->env, .old = c->topo ? topo_ref(c->topo) : NULL, .what = *what, .done_fd = c->done_fd };
+	*j = (struct job){ .env = &c->env, .old = c->topo ? topo_ref(c->topo) : NULL, .what = *what, .check = check,
+			    .done_fd = c->done_fd };
 	hand_over(c);
 	await_thread(c);
 	r = j->r;
-	if (r == 0)
-		r = adopt(c, steal(j->fresh), j->whole, what->memory || what->host, err);
-	else
+	if (r < 0) {
 		*err = j->err;
+		c->heard.lost |= j->what.lost;
+	} else if (j->fresh) {
+		r = adopt(c, steal(j->fresh), j->whole, what->memory || what->host, err);
+	}
 	j->what = (struct host_changes){ 0 }; /* the caller's */
 	job_done(j);
 	if (r == 0 && what->host)
@@ -400,13 +420,9 @@ int current_catch_up(struct current *c, enum current_need need, struct error *er
 	what.lost |= is_old(c, need);
 	what.memory = need == CURRENT_PLAN;
 	what.host = need == CURRENT_HOST && clock_usec(CLOCK_MONOTONIC) - c->host_read >= YOUNG_USEC;
-	if (c->watch && !what.lost && !host_inventory_complete(topo_inventory(c->topo), c->env.root)) {
-		log_warning("functions came or went, and nothing was heard of it");
-		what.lost = true;
-	}
 	if (need == CURRENT_CONTROLS || need == CURRENT_TOPOLOGY)
 		controls = add_controls(c, &what);
-	r = host_changes_any(&what) ? read_now(c, &what, err) : 0;
+	r = c->watch || host_changes_any(&what) ? read_now(c, &what, c->watch && !what.lost, err) : 0;
 	if (r == 0 && controls)
 		c->controls_read = clock_usec(CLOCK_MONOTONIC);
 	if (r < 0)
@@ -420,9 +436,9 @@ int current_verify(struct current *c, const struct host_changes *which, struct e
 	uint64_t before = topo_generation(c->topo);
 	int r;
 
-	if (!c->watch)
-		return 0; /* all of it was read for this plan */
-	r = read_now(c, which, err);
+	if (!c->watch || !host_changes_any(which))
+		return 0; /* all of it was read for this plan, or it stands on no function */
+	r = read_now(c, which, false, err);
 	if (r == 0 && topo_generation(c->topo) != before)
 		log_warning("the machine differs from what was heard of; planning anew");
 	return r < 0 ? r : topo_generation(c->topo) != before;
@@ -499,7 +515,7 @@ int current_new(struct current **ret, const struct current_env *env, struct erro
 	if (r == 0)
 		r = listen_to(c, err);
 	if (r == 0)
-		r = read_now(c, &(struct host_changes){ .lost = true }, err);
+		r = read_now(c, &(struct host_changes){ .lost = true }, false, err);
 	if (r == 0)
 		*ret = steal(c);
 	return r;

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <systemd/sd-daemon.h>
@@ -35,7 +36,7 @@ static const char usage[] =
 	"  --libvirt URI  hypervisor\n"
 	"  --helper PATH  have this machine changed by velad-helper, at this socket; the default unless velad is root\n"
 	"  --no-helper    change it in this process\n"
-	"  --seccomp HOW  with a helper: of system calls that it should not need, \"log\" them, \"kill\" it, or \"off\" (log)\n"
+	"  --seccomp HOW  with a helper: at a system call that it should not need, \"kill\" it, \"log\" that, or \"off\" (kill)\n"
 	"  --debug        log more\n";
 
 /* 0 go on, 1 done (help, version), -1 usage error, which getopt has printed. */
@@ -89,7 +90,7 @@ static int on_hup(sd_event_source *source, const struct signalfd_siginfo *si, vo
 	return 0;
 }
 
-/* SIGTERM and SIGINT end the loop (a NULL handler exits it), SIGHUP reads the host anew. */
+/* SIGTERM and SIGINT end the loop (a NULL handler exits it), SIGHUP reads the host anew. The service manager hears of it, too. */
 static int watch_signals(struct manager *m, struct error *err)
 {
 	int r = sd_event_add_signal(m->event, NULL, SIGTERM, NULL, NULL);
@@ -99,8 +100,8 @@ static int watch_signals(struct manager *m, struct error *err)
 	if (r >= 0)
 		r = sd_event_add_signal(m->event, NULL, SIGHUP, on_hup, m);
 	if (r >= 0)
-		r = sd_event_set_watchdog(m->event, 1);
-	return r < 0 ? error_set(err, r, "cannot watch signals: %s", strerror(-r)) : 0;
+		return notify_open(&m->notify, m->event, err);
+	return error_set(err, r, "cannot watch signals: %s", strerror(-r));
 }
 
 /* Before any thread starts: all of them inherit it, so that only the loop gets these. */
@@ -132,11 +133,12 @@ static int socket_from_systemd(int *fd, struct error *err)
 
 /* ---- the loop ------------------------------------------------------------------------------------------------ */
 
-/* Takes everything apart in a thread that still may, because the loop's own may not any more. */
+/* Takes everything apart, and ends the process, in a thread that still may, because the loop's own may not any more. */
 struct finisher {
 	struct manager *m; /* owned */
 	pthread_t       thread;
 	pthread_mutex_t turn; /* held until the loop has ended */
+	int             status;
 };
 
 static void *finish(void *self)
@@ -145,16 +147,18 @@ static void *finish(void *self)
 
 	(void)pthread_mutex_lock(&f->turn);
 	(void)manager_free(f->m);
-	return NULL;
+	exit(f->status);
 }
 
 static int loop(struct manager *m, struct error *err)
 {
+	char text[64];
 	int r;
 
-	(void)sd_notifyf(0, "READY=1\nSTATUS=%zu PCI functions", topo_count(current_topo(m->now)));
+	(void)snprintf(text, sizeof(text), "READY=1\nSTATUS=%zu PCI functions", topo_count(current_topo(m->now)));
+	notify_send(&m->notify, text);
 	r = sd_event_loop(m->event);
-	(void)sd_notify(0, "STOPPING=1");
+	notify_send(&m->notify, "STOPPING=1");
 	return r < 0 ? error_set(err, r, "the event loop failed: %s", strerror(-r)) : 0;
 }
 
@@ -162,7 +166,7 @@ static int loop(struct manager *m, struct error *err)
 static int loop_sandboxed(struct manager *m, enum seccomp_how how, struct error *err)
 {
 	struct finisher f = { .m = m };
-	sd_id128_t boot;
+	sd_id128_t id;
 	int r;
 
 	(void)pthread_mutex_init(&f.turn, NULL); /* glibc: never fails without attributes */
@@ -173,14 +177,18 @@ static int loop_sandboxed(struct manager *m, enum seccomp_how how, struct error 
 		return error_set(err, -r, "cannot start a thread: %s", strerror(r));
 	}
 	tzset(); /* libraries read these files once, and could not do it later */
-	(void)sd_id128_get_boot(&boot);
+	(void)sd_id128_get_boot(&id);
+	(void)sd_id128_get_machine(&id);
 	r = sandbox_process(how, err);
 	if (r == 0)
 		r = sandbox_loop(how, err);
 	if (r == 0)
 		r = loop(m, err);
+	if (r < 0)
+		log_err("%s", err->text);
+	f.status = r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	(void)pthread_mutex_unlock(&f.turn);
-	(void)pthread_join(f.thread, NULL);
+	(void)pthread_join(f.thread, NULL); /* it does not end before the process */
 	return r;
 }
 
@@ -199,13 +207,13 @@ static int run(struct manager_options *o, struct error *err)
 	return m->has_helper && o->seccomp != SECCOMP_OFF ? loop_sandboxed(steal(m), o->seccomp, err) : loop(m, err);
 }
 
-/* One heap: what threads of their own would have costs memory, and system calls to grow and shrink. And glibc's own limits, said: so
- * they do not grow with what is freed (mallopt(3)). */
+/* One heap: what threads of their own would have costs memory, and system calls to grow and shrink. And half of glibc's
+ * own limits, said: so they do not grow with what is freed (mallopt(3)), and what one reading needs for a moment is no part of the heap. */
 static void spare_memory(void)
 {
 	(void)mallopt(M_ARENA_MAX, 1);
-	(void)mallopt(M_MMAP_THRESHOLD, 128 * 1024);
-	(void)mallopt(M_TRIM_THRESHOLD, 128 * 1024);
+	(void)mallopt(M_MMAP_THRESHOLD, 64 * 1024);
+	(void)mallopt(M_TRIM_THRESHOLD, 64 * 1024);
 }
 
 int main(int argc, char **argv)

@@ -230,14 +230,14 @@ int manager_new(struct manager **ret, const struct manager_options *opt, struct 
 
 	if (!m)
 		return error_set(err, -ENOMEM, "no memory");
-	m->listen_fd = -1;
+	m->listen_fd = m->notify.fd = -1;
+	if (gethostname(m->host_name, sizeof(m->host_name) - 1) < 0)
+		*m->host_name = '\0';
 	r = open_loop(m, err);
 	if (r == 0)
 		r = load_conf(m, opt, err);
 	if (r == 0)
 		r = listen_early(m, opt, err);
-	if (r == 0)
-		r = guest_load(err); /* the loop cannot load it any more (velad/sandbox) */
 	if (r == 0)
 		r = host_root_open(&m->root, opt->root, err);
 	if (r == 0)
@@ -280,6 +280,7 @@ struct manager *manager_free(struct manager *m)
 	if (hangs) /* in the machine: it ends with the process */
 		return NULL;
 	act_machine_free(m->machine);
+	notify_done(&m->notify);
 	sd_event_source_disable_unref(m->changed);
 	sd_event_source_disable_unref(m->ended);
 	sd_event_source_disable_unref(m->again);

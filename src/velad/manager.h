@@ -2,6 +2,7 @@
 #pragma once
 /* velad/manager — everything the daemon has, hanging together. Lives on the loop's thread. */
 
+#include <limits.h>
 #include <stdbool.h>
 #include <systemd/sd-event.h>
 
@@ -13,6 +14,7 @@
 #include "instance/instance.h"
 #include "plan/pool.h"
 #include "velad/lease.h"
+#include "velad/notify.h"
 
 struct act_machine;
 struct api_server;
@@ -60,6 +62,8 @@ struct manager {
 	struct sbuf          metrics;   /* the last answer of /metrics */
 	int                  listen_fd; /* owned until there is a server; -1 */
 	struct api_server   *server;    /* owned */
+	struct notify        notify;
+	char                 host_name[HOST_NAME_MAX + 1]; /* as it was at the start; "" unknown */
 	bool                 has_helper; /* velad-helper changes the machine */
 	uint32_t             vf_may_refuse;   /* bits of plan/vf.h */
 	struct act_offer     offer;           /* libvirt's; its type "": not asked yet */

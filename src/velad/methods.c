@@ -443,11 +443,10 @@ static const char *unless_none(const char *word)
 
 static int get_rank(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
-	char name[HOST_NAME_MAX + 1] = "";
 	struct manager *m = self;
 	const struct inst_where where = {
 		.rack = unless_none(m->conf.rack), .tenant_rack = unless_none(m->conf.rack_alias),
-		.host = gethostname(name, sizeof(name) - 1) == 0 && *name ? name : NULL, .tenant_host = host_of_tenant,
+		.host = *m->host_name ? m->host_name : NULL, .tenant_host = host_of_tenant,
 	};
 
 	return inst_rank_json(m->instances, &res->body, req->param, &where, err);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* load — how often a second, and how long each time:
- *   load CLIENTS SECONDS velad SOCKET METHOD:PATH... | libvirt URI version|dump NAME | hostile SOCKET PATH
- * Each client is a thread with a connection of its own, and asks as soon as it has its answer. Prints
+ *   load CLIENTS SECONDS velad SOCKET METHOD:PATH... | velad SOCKET RESERVE:NAME | libvirt URI version|dump NAME|define NAME | hostile SOCKET PATH
+ * Each client has a connection of its own, and asks as soon as it has its answer. libvirt's clients are threads, because its library waits;
+ * velad's are one thread with epoll(7), where they are several. Prints
  * "CALLS CALLS_PER_SECOND P50_US P99_US P999_US FAILED". hostile: connections that are silent, slow, send without end, or do
- * not read their answers of PATH; prints nothing. For tests/bench/api. */
+ * not read their answers of PATH; prints nothing. RESERVE is an instance made without a start, and deleted; define, a domain that is defined
+ * and undefined. For tests/bench/api. */
 #include <libvirt/libvirt.h>
 #include <libvirt/virterror.h>
 #include <pthread.h>
@@ -13,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -26,6 +29,9 @@ struct client {
 	unsigned      number;
 	uint32_t     *us;
 	size_t        n, failed;
+	size_t        asked, have; /* of those that drive() has */
+	uint64_t      from;
+	char          answer[1 << 16];
 	int           fd;
 	virConnectPtr conn;
 	virDomainPtr  domain;
@@ -53,13 +59,15 @@ static int connect_to(const char *path)
 	return connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0 ? fd : -1;
 }
 
-/* One request, one answer with a Content-Length. */
-static bool ask(struct client *c, const char *what)
+static __thread char buf[1 << 20];
+
+/* One request, one answer with a Content-Length, in buf. */
+static bool exchange(struct client *c, int method_len, const char *method, const char *path, const char *sent)
 {
-	static __thread char buf[1 << 20];
-	const char *path = strchr(what, ':') + 1, *body, *length;
+	const char *body, *length;
 	size_t have = 0, want = 0;
-	int n = snprintf(buf, sizeof(buf), "%.*s %s HTTP/1.1\r\nHost: v\r\n\r\n", (int)(path - what - 1), what, path);
+	int n = snprintf(buf, sizeof(buf), "%.*s %s HTTP/1.1\r\nHost: v\r\nContent-Length: %zu\r\n\r\n%s", method_len, method, path,
+			 strlen(sent), sent);
 
 	if (send(c->fd, buf, (size_t)n, MSG_NOSIGNAL) != n)
 		return false;
@@ -77,11 +85,58 @@ static bool ask(struct client *c, const char *what)
 	return strncmp(buf, "HTTP/1.1 20", 11) == 0;
 }
 
+/* Until the operation that the answer names is over. */
+static bool await(struct client *c)
+{
+	const char *at = strstr(buf, "Location: ");
+	char path[128];
+
+	if (strstr(buf, "\"state\":\"succeeded\""))
+		return true;
+	if (!at || sscanf(at, "Location: %100[^\r]", path) != 1)
+		return false;
+	(void)strcat(path, "?wait=60");
+	return exchange(c, 3, "GET", path, "") && strstr(buf, "\"state\":\"succeeded\"");
+}
+
+static bool reserve(struct client *c, const char *name)
+{
+	char body[256], path[128];
+
+	(void)snprintf(body, sizeof(body), "{\"name\":\"%s-%u\",\"vcpus\":1,\"memory\":\"64M\",\"start\":false}", name, c->number);
+	(void)snprintf(path, sizeof(path), "/v1/instances/%s-%u", name, c->number);
+	return exchange(c, 4, "POST", "/v1/instances", body) && await(c) && exchange(c, 6, "DELETE", path, "") && await(c);
+}
+
+static bool ask(struct client *c, const char *what)
+{
+	const char *path = strchr(what, ':') + 1;
+
+	return strncmp(what, "RESERVE:", 8) == 0 ? reserve(c, path) : exchange(c, (int)(path - what - 1), what, path, "");
+}
+
+static bool define(struct client *c, const char *name)
+{
+	virDomainPtr domain;
+	char xml[512];
+	bool ok;
+
+	(void)snprintf(xml, sizeof(xml), "<domain type='test'><name>%s-%u</name><memory>65536</memory><vcpu>1</vcpu><os><type>hvm</type></os></domain>",
+		       name, c->number);
+	domain = virDomainDefineXML(c->conn, xml);
+	ok = domain && virDomainUndefine(domain) == 0;
+	if (domain)
+		(void)virDomainFree(domain);
+	return ok;
+}
+
 static bool call_libvirt(struct client *c)
 {
 	unsigned long version;
 	char *text;
 
+	if (strcmp(target[1], "define") == 0)
+		return define(c, target[2]);
 	if (!c->domain)
 		return virConnectGetLibVersion(c->conn, &version) == 0;
 	text = virDomainGetXMLDesc(c->domain, 0);
@@ -129,6 +184,59 @@ static void *run(void *arg)
 	return NULL;
 }
 
+static bool send_request(struct client *c)
+{
+	const char *what = target[1 + (int)(c->asked++ % (size_t)(ntargets - 1))], *path = strchr(what, ':') + 1;
+	char head[512];
+	int n = snprintf(head, sizeof(head), "%.*s %s HTTP/1.1\r\nHost: v\r\n\r\n", (int)(path - what - 1), what, path);
+
+	c->have = 0;
+	c->from = now_ns();
+	return send(c->fd, head, (size_t)n, MSG_NOSIGNAL) == n;
+}
+
+/* What came of an answer; with its last byte it is counted, and the next request sent. */
+static bool take_answer(struct client *c)
+{
+	ssize_t got = recv(c->fd, c->answer + c->have, sizeof(c->answer) - 1 - c->have, 0);
+	const char *body, *length;
+
+	if (got <= 0)
+		return false;
+	c->have += (size_t)got;
+	c->answer[c->have] = '\0';
+	body = strstr(c->answer, "\r\n\r\n");
+	length = body ? strstr(c->answer, "Content-Length:") : NULL;
+	if (!length || c->have < (size_t)(body + 4 - c->answer) + strtoul(length + 15, NULL, 10))
+		return true;
+	c->failed += strncmp(c->answer, "HTTP/1.1 20", 11) != 0;
+	c->us[c->n++] = (uint32_t)((now_ns() - c->from) / 1000);
+	return send_request(c);
+}
+
+static void drive(struct client *client, unsigned n, double seconds)
+{
+	uint64_t end = now_ns() + (uint64_t)(seconds * 1e9);
+	struct epoll_event e[CLIENTS_MAX];
+	int epoll = epoll_create1(0), many;
+	bool room = true;
+
+	for (unsigned i = 0; i < n; i++) {
+		e[0] = (struct epoll_event){ .events = EPOLLIN, .data.ptr = &client[i] };
+		client[i].failed += !send_request(&client[i]) || epoll_ctl(epoll, EPOLL_CTL_ADD, client[i].fd, e) < 0;
+	}
+	while (now_ns() < end && room && (many = epoll_wait(epoll, e, CLIENTS_MAX, 1000)) > 0)
+		for (int i = 0; i < many; i++) {
+			struct client *c = e[i].data.ptr;
+
+			if (!take_answer(c)) {
+				c->failed++;
+				(void)epoll_ctl(epoll, EPOLL_CTL_DEL, c->fd, NULL);
+			}
+			room = room && c->n < SAMPLES_MAX / CLIENTS_MAX;
+		}
+}
+
 static int compare(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -170,14 +278,17 @@ int main(int argc, char **argv)
 		}
 		if (libvirt && strcmp(target[1], "dump") == 0)
 			client[i].domain = virDomainLookupByName(client[i].conn, target[2]);
-		(void)pthread_create(&client[i].thread, NULL, run, &client[i]);
+		if (n == 1 || libvirt)
+			(void)pthread_create(&client[i].thread, NULL, run, &client[i]);
 	}
 	from = now_ns();
 	go = true;
-	for (uint64_t end = from + (uint64_t)(atof(argv[2]) * 1e9); now_ns() < end && ended < n; usleep(1000))
+	if (!client[0].thread)
+		drive(client, n, atof(argv[2]));
+	for (uint64_t end = from + (uint64_t)(atof(argv[2]) * 1e9); client[0].thread && now_ns() < end && ended < n; usleep(1000))
 		;
 	over = true;
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; i < n && client[i].thread; i++)
 		(void)pthread_join(client[i].thread, NULL);
 	took = now_ns() - from;
 	for (unsigned i = 0; i < n; i++) {

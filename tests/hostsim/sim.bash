@@ -113,7 +113,7 @@ start_velad() {
 		[[ $helper ]] || start_helper
 		[[ ! -e $dir/uevents ]] || chmod 666 "$dir/uevents"
 	fi
-	"${velad_as[@]}" "$build/velad" --root "$mnt" --uevents "$dir/uevents" --conf "$dir/velad.conf" --libvirt test:///default 2>>"$dir/velad.log" &
+	"${velad_as[@]}" "$build/velad" --root "$mnt" --uevents "$dir/uevents" --conf "$dir/velad.conf" --libvirt "${HOSTSIM_LIBVIRT:-test:///default}" 2>>"$dir/velad.log" &
 	velad=$!
 	for ((i = 0; i < 200; i++)); do
 		[[ -S $dir/sock ]] && ctl list >/dev/null 2>&1 && return
