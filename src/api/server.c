@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #include "base/sbuf.h"
 
 #define RETRY_SECONDS "1" /* with every 503 */
+#define TRIM_BYTES    ((size_t)1 << 20)
 
 struct api_server {
 	struct MHD_Daemon      *mhd;   /* owned */
@@ -37,6 +39,7 @@ struct api_server {
 	struct call            *waiting; /* first of those whose handlers wait */
 	uint64_t                refused; /* of peers, when it was looked for clients that are gone */
 	struct api_stats        stats;
+	size_t                  sent; /* bytes of answers, since the heap was trimmed */
 };
 
 /* One request, from its headers to the last byte of the answer. */
@@ -101,6 +104,7 @@ static enum MHD_Result send_answer(struct api_server *s, struct MHD_Connection *
 	if (add_headers(r, a))
 		ok = MHD_queue_response(c, (unsigned)a->status, r);
 	MHD_destroy_response(r);
+	s->sent += strlen(a->text);
 	s->stats.answers[a->status / 100 % ARRAY_SIZE(s->stats.answers)]++;
 	return ok;
 }
@@ -460,8 +464,13 @@ static int run(struct api_server *s)
 
 	if (!run_mhd(s))
 		return -EIO;
-	if (!s->peers.first)
+	if (!s->peers.first) {
+		if (s->sent > TRIM_BYTES) { /* copies of answers were between what stays */
+			(void)malloc_trim(0);
+			s->sent = 0;
+		}
 		return arm(s, 0);
+	}
 	now = clock_usec(CLOCK_MONOTONIC);
 	if (s->refused != s->peers.refused) { /* a socket that waits is not watched, and counts */
 		s->refused = s->peers.refused;
