@@ -175,6 +175,17 @@ static enum plan_fabric mode_of(const struct host_fabric *f, const struct plan_b
 
 #define NVIDIA 0x10de
 
+/* Blackwell's NVSwitches are no PCI functions of the host (its driver reaches them through ConnectX-7 bridges): that they are shared out,
+ * somebody says, and a GPU is on them if a board has its model, or it has a module id. */
+static bool is_told(const struct topo *t, const struct plan_boards *b, const struct host_function *gpu)
+{
+	bool board = module_of(t, b, gpu->bdf) != -1;
+
+	for (size_t k = 0; b && k < b->n && !board; k++)
+		board = board_has(&b->board[k], gpu->facts);
+	return board && mode_of(&topo_inventory(t)->system.fabric, b) == PLAN_FABRIC_SHARED;
+}
+
 void plan_partitions_find(struct plan_partitions *ret, const struct topo *t, const struct plan_boards *boards,
 			  const uint32_t *gpu, size_t ngpus, uint64_t gone)
 {
@@ -185,7 +196,8 @@ void plan_partitions_find(struct plan_partitions *ret, const struct topo *t, con
 	*ret = (struct plan_partitions){ .ngpus = ngpus < 64 ? ngpus : 64 };
 	for (size_t i = 0; i < ret->ngpus; i++) {
 		/* on a host with NVSwitches every NVIDIA GPU may be on them: of several models nobody says which are not */
-		bool on = topo_at(t, gpu[i])->fn->facts->vendor == NVIDIA && (switches || topo_nvlink_domain(t, gpu[i]) >= 0);
+		const struct host_function *fn = topo_at(t, gpu[i])->fn;
+		bool on = fn->facts->vendor == NVIDIA && (switches || topo_nvlink_domain(t, gpu[i]) >= 0 || is_told(t, boards, fn));
 
 		ret->gpu[i] = gpu[i];
 		ret->fabric |= on ? UINT64_C(1) << i : 0;

@@ -225,6 +225,27 @@ static void the_board_where_fabric_manager_does_not_say(void **state)
 	fx_done(&fx);
 }
 
+/* Blackwell's pairs are {1,2}, {3,4}, ..., Hopper's {1,3}, {2,4}, ...; both by module id, whatever the order of addresses is. */
+static void blackwell_pairs_another_way(void **state)
+{
+	/* 17 3d 60 70 98 bb dd ed in the order of addresses */
+	static const char modules[] = "[partitions]\nshared = yes\nmodule = 0000:17:00.0=4 0000:3d:00.0=1 0000:60:00.0=7 0000:70:00.0=2 0000:98:00.0=8 "
+				      "0000:bb:00.0=3 0000:dd:00.0=5 0000:ed:00.0=6\n";
+	struct fx fx;
+
+	(void)state;
+	fx_new(&fx);
+	fx.t = test_topo_host("hgx-b200-8gpu");
+	fx_boards(&fx, modules);
+	find(&fx);
+	assert_int_equal(fx.p.mode, PLAN_FABRIC_SHARED);
+	assert_int_equal(fx.p.nallowed, 15);
+	assert_true(allowed(&fx, "3d 70") && allowed(&fx, "17 bb") && allowed(&fx, "dd ed") && allowed(&fx, "60 98"));
+	assert_false(allowed(&fx, "17 3d") || allowed(&fx, "3d bb") || allowed(&fx, "70 17")); /* by address; Hopper's 1,3 and 2,4 */
+	assert_true(allowed(&fx, "17 3d 70 bb") && allowed(&fx, "60 98 dd ed") && !allowed(&fx, "17 3d 60 70"));
+	fx_done(&fx);
+}
+
 static void a_hidden_gpu_needs_the_map(void **state)
 {
 	struct fx fx;
@@ -350,6 +371,7 @@ int main(void)
 		cmocka_unit_test(by_module_id_not_by_address),
 		cmocka_unit_test(overlap_is_what_fabric_manager_refuses),
 		cmocka_unit_test(the_board_where_fabric_manager_does_not_say),
+		cmocka_unit_test(blackwell_pairs_another_way),
 		cmocka_unit_test(a_hidden_gpu_needs_the_map),
 		cmocka_unit_test(only_where_they_are_shared_out),
 		cmocka_unit_test(refusals_name_the_partition),
