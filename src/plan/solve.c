@@ -228,6 +228,8 @@ static bool may_lead(struct search *s, struct set *set, uint32_t g)
 	uint64_t key;
 	uint32_t least;
 
+	if (s->w->cells && set->nodes > s->w->cells && !s->w->any_nodes)
+		return false;
 	if (set->gpu_path > s->w->max_gpu_path || least_key(s, set) > s->most || (s->vfs && !raise_bounds(s, set, g)))
 		return false;
 	key = least_key(s, set);
@@ -479,9 +481,33 @@ static uint64_t look(struct search *s)
 	return good;
 }
 
+/* No set is on fewer nodes than those that have the most GPUs. */
+static uint32_t least_nodes(const struct search *s)
+{
+	uint32_t on[SOLVE_NODES_MAX] = { 0 }, n = 0, have = 0;
+
+	for (uint64_t left = s->allowed; left; left &= left - 1) {
+		if (s->h->gpu_node[lowest(left)] < s->h->nnodes)
+			on[s->h->gpu_node[lowest(left)]]++;
+		else
+			have++;
+	}
+	for (; have < s->w->gpus; n++) {
+		uint32_t most = 0;
+
+		for (uint32_t i = 1; i < s->h->nnodes; i++)
+			most = on[i] > on[most] ? i : most;
+		if (!on[most])
+			break;
+		have += on[most];
+		on[most] = 0;
+	}
+	return n ? n : 1;
+}
+
 static struct score least_of_all(const struct search *s)
 {
-	return (struct score){ .term = { [SCORE_NODES] = s->w->cells ? s->w->cells : 1,
+	return (struct score){ .term = { [SCORE_NODES] = s->w->cells ? s->w->cells : s->any_order ? 1 : least_nodes(s),
 					 [SCORE_SHARING] = search_floor(s),
 					 [SCORE_LEFTOVER] = s->any_order ? 0 : search_leftover(s, 0) } };
 }
