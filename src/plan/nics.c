@@ -140,7 +140,9 @@ static bool try_extra(struct search *s, const struct set *set, const uint64_t *a
 /* The fewest nodes more, of these. */
 static bool with_extra(struct search *s, const struct set *set, const uint64_t *adj, uint64_t all, uint64_t others, uint32_t most, uint64_t *extra)
 {
-	for (uint32_t n = 1; n <= count(others); n++)
+	uint32_t more = s->w->cells || most > SOLVE_NODES_MAX ? SOLVE_NODES_MAX : most - count(set->home);
+
+	for (uint32_t n = 1; n <= count(others) && n <= more; n++)
 		for (uint64_t sub = others & -others; sub; sub = (sub - others) & others)
 			if (count(sub) == n && try_extra(s, set, adj, all, sub, most)) {
 				*extra = sub;
@@ -169,6 +171,8 @@ bool search_within(struct search *s, const struct set *set, struct bound b, uint
 	*extra = 0;
 	if (try_extra(s, set, adj, all, 0, b.nodes))
 		return true;
+	if (!s->w->cells && count(set->home) >= b.nodes)
+		return false;
 	others = nodes_of(s, all) & ~set->home;
 	stay_on(s, set, adj, all, set->home | others);
 	if (!others || !search_match(s, 0)) /* not even with all nodes */

@@ -43,7 +43,6 @@ static const struct layout layouts[] = {
 	{ "two GPUs a switch", 16, 16, 8, NONE, 2 },
 	{ "one GPU a switch", 16, 16, 16, NONE, 2 },
 	{ "two GPUs a switch, links trained down", 16, 16, 8, TRAINED_DOWN, 2 },
-	{ "two GPUs a NUMA node", 16, 16, 8, NONE, 8 },
 };
 #define LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
 #define BIG     6 /* the first with 16 GPUs */
