@@ -21,6 +21,7 @@
 #endif
 #define LIMIT_8  2000
 #define LIMIT_16 500000
+#define LIMIT_8_NODES 10000 /* on as many nodes */
 
 /* ---- hosts -------------------------------------------------------------------------------------- */
 
@@ -45,7 +46,19 @@ static const struct layout layouts[] = {
 	{ "two GPUs a switch, links trained down", 16, 16, 8, TRAINED_DOWN, 2 },
 };
 #define LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
-#define BIG     6 /* the first with 16 GPUs */
+
+/* Lines of the table: some of the layouts each. */
+static const struct group {
+	const char *name;
+	size_t      from, to;
+	double      limit;
+	unsigned    cases, runs, at_once;
+} groups[] = {
+	{ "8", 0, 5, LIMIT_8, CASES, RUNS, 8 },
+	{ "8 on 8", 5, 6, LIMIT_8_NODES, CASES, RUNS, 8 },
+	{ "16", 6, LAYOUTS, LIMIT_16, CASES / 10, RUNS / 10, 1 },
+};
+#define GROUPS (sizeof(groups) / sizeof(groups[0]))
 
 static uint8_t class_between(const struct layout *l, uint32_t a, uint32_t b)
 {
@@ -310,16 +323,15 @@ static double least_of(struct ask *a, enum who who, unsigned runs, unsigned n)
 }
 
 /* Whoever shares the core makes it slower: what is beyond the limit is run again later, up to twenty times. */
-static double one(struct ask *a)
+static double one(struct ask *a, const struct group *g)
 {
-	bool big = a->h->ngpus > 8;
-	double limit = big ? LIMIT_16 : LIMIT_8, best = least_of(a, VELAD, big ? RUNS / 10 : RUNS, big ? 1 : 8);
+	double best = least_of(a, VELAD, g->runs, g->at_once);
 
-	for (unsigned again = 0; again < 20 && best > limit; again++) {
+	for (unsigned again = 0; again < 20 && best > g->limit; again++) {
 		double ns;
 
 		(void)nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
-		ns = least_of(a, VELAD, big ? RUNS / 10 : RUNS, big ? 1 : 8);
+		ns = least_of(a, VELAD, g->runs, g->at_once);
 		best = ns < best ? ns : best;
 	}
 	return best;
@@ -333,20 +345,20 @@ static int by_time(const void *a, const void *b)
 }
 
 /* One line: kind, host's GPUs, ns of the free host (all sizes' mean), mean, half, 99 of 100, worst, and where that is. */
-static void measure(const struct solve_host *host, const struct kind *k, bool big)
+static void measure(const struct solve_host *host, const struct kind *k, const struct group *g)
 {
 	static double ns[LAYOUTS * 16 * CASES];
-	unsigned worst_case = 0, worst_gpus = 0, nfree = 0, cases = big ? CASES / 10 : CASES;
+	unsigned worst_case = 0, worst_gpus = 0, nfree = 0;
 	double free = 0, sum = 0, worst = 0;
 	const char *worst_host = "";
 	static struct ask a;
 	size_t n = 0;
 
-	for (size_t l = 0; l < LAYOUTS; l++)
-		for (uint32_t gpus = k->alone ? layouts[l].gpus : 1; gpus <= layouts[l].gpus && (layouts[l].gpus > 8) == big; gpus++)
-			for (unsigned c = 0; c < cases; c++) {
+	for (size_t l = g->from; l < g->to; l++)
+		for (uint32_t gpus = k->alone ? layouts[l].gpus : 1; gpus <= layouts[l].gpus; gpus++)
+			for (unsigned c = 0; c < g->cases; c++) {
 				make_case(&a, &host[l], k, gpus, c);
-				ns[n] = one(&a);
+				ns[n] = one(&a, g);
 				sum += ns[n];
 				free += c ? 0 : ns[n];
 				nfree += !c;
@@ -359,26 +371,26 @@ static void measure(const struct solve_host *host, const struct kind *k, bool bi
 				n++;
 			}
 	qsort(ns, n, sizeof(ns[0]), by_time);
-	printf("%d;%s;%.0f;%.0f;%.0f;%.0f;%.0f;%u of %s, case %u\n", big ? 16 : 8, k->name, free / nfree, sum / (double)n, ns[n / 2], ns[n * 99 / 100], worst,
+	printf("%s;%s;%.0f;%.0f;%.0f;%.0f;%.0f;%u of %s, case %u\n", g->name, k->name, free / nfree, sum / (double)n, ns[n / 2], ns[n * 99 / 100], worst,
 	       worst_gpus, worst_host, worst_case);
 }
 
 /* One line: host's GPUs, how many are wanted, with a VF each; of each policy mean and worst ns. */
-static void beside(const struct solve_host *host, bool big, uint32_t gpus)
+static void beside(const struct solve_host *host, const struct group *g, uint32_t gpus)
 {
 	static struct ask a;
 
-	printf("beside;%d;%u", big ? 16 : 8, gpus);
+	printf("beside;%s;%u", g->name, gpus);
 	for (enum who who = FIRST_FIT; who < WHO; who++) {
 		double sum = 0, worst = 0;
 		unsigned n = 0;
 
-		for (size_t l = big ? BIG : 0; l < (big ? LAYOUTS : BIG); l++)
-			for (unsigned c = 0; c < (big ? 3 : CASES / 5); c++) {
+		for (size_t l = g->from; l < g->to; l++)
+			for (unsigned c = 0; c < (g->cases < 20 ? 3 : 20); c++) {
 				double ns;
 
 				make_case(&a, &host[l], &kinds[0], gpus, c);
-				ns = who == VELAD ? one(&a) : least_of(&a, who, 5, big ? 1 : 8);
+				ns = who == VELAD ? one(&a, g) : least_of(&a, who, 5, g->at_once);
 				sum += ns;
 				worst = ns > worst ? ns : worst;
 				n++;
@@ -407,7 +419,7 @@ static int count_instructions(const struct solve_host *host, int times, uint32_t
 {
 	static struct ask a;
 
-	make_case(&a, k > 8 ? &host[BIG] : &host[0], &kinds[0], k > 8 ? k - 8 : k, 0);
+	make_case(&a, k > 8 ? &host[groups[2].from] : &host[0], &kinds[0], k > 8 ? k - 8 : k, 0);
 	for (int i = 0; i < times; i++)
 		(void)solve_asked(&a);
 	return 0;
@@ -422,12 +434,12 @@ int main(int argc, char **argv)
 		build(&host[l], &layouts[l]);
 	if (argc == 4 && strcmp(argv[1], "count") == 0)
 		return count_instructions(host, atoi(argv[2]), (uint32_t)atoi(argv[3]));
-	for (int big = 0; big < 2; big++)
-		for (size_t k = 0; k < KINDS && (argc < 2 || atoi(argv[1]) == (big ? 16 : 8)); k++)
-			measure(host, &kinds[k], big);
-	for (uint32_t gpus = 1; gpus <= 16 && argc < 2; gpus *= 2)
-		for (int big = gpus > 8; big < 2; big++)
-			beside(host, big, gpus);
+	for (size_t g = 0; g < GROUPS; g++)
+		for (size_t k = 0; k < KINDS && (argc < 2 || strcmp(argv[1], groups[g].name) == 0); k++)
+			measure(host, &kinds[k], &groups[g]);
+	for (size_t g = 0; g < GROUPS && argc < 2; g++)
+		for (uint32_t gpus = 1; gpus <= layouts[groups[g].from].gpus; gpus *= 2)
+			beside(host, &groups[g], gpus);
 	for (size_t l = 0; l < LAYOUTS && argc < 2; l++)
 		tables(&layouts[l]);
 	for (size_t l = 0; l < LAYOUTS; l++)
