@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/parse.h"
@@ -191,9 +192,10 @@ static void on_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 /* Until its time (ms) is over, the faults are cleared, or the caller is killed. */
 static void hang(fuse_req_t req, unsigned time, unsigned cleared)
 {
-	struct timespec nap = { .tv_nsec = 5 * 1000 * 1000 };
+	uint64_t now = clock_ms(), end = now + time;
 
-	for (unsigned i = 0; i < time / 5 && !fuse_req_interrupted(req); i++) {
+	for (; now < end && !fuse_req_interrupted(req); now = clock_ms()) {
+		uint64_t ms = end - now < 5 ? end - now : 5;
 		bool over;
 
 		sim_lock();
@@ -201,7 +203,7 @@ static void hang(fuse_req_t req, unsigned time, unsigned cleared)
 		sim_unlock();
 		if (over)
 			return;
-		(void)nanosleep(&nap, NULL);
+		(void)nanosleep(&(struct timespec){ .tv_nsec = (long)ms * 1000000 }, NULL);
 	}
 }
 

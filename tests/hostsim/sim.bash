@@ -54,6 +54,17 @@ fake_fmpm() {
 	END
 	chmod 755 "$dir/fmpm"
 }
+# of an operation's resets: how many, how many of them at once, and milliseconds from the first to the last
+resets_of() {
+	ctl -o json op show "$1" | python3 -c 'import datetime, json, sys
+spans = []
+for s in json.load(sys.stdin)["steps"]:
+    if s["id"] == "reset":
+        began = datetime.datetime.fromisoformat(s["started"].replace("Z", "+00:00")).timestamp()
+        spans.append((began, began + s["duration_us"] / 1e6))
+print(len(spans), max(sum(a <= x < b for a, b in spans) for x, _ in spans),
+      round(1000 * (max(b for _, b in spans) - min(a for a, _ in spans))))'
+}
 put() { printf '%s\n' "$1" >"$2"; }
 until_tries=400
 # until_is TEXT COMMAND...: the command prints TEXT within that many twentieths of a second

@@ -127,17 +127,6 @@ mount_host --uevents "$dir/uevents" tests/hosts/l40s-4u/sys.txt || exit 1
 start_velad
 out=$(ctl create one --gpus 8 --vfs 12 --vcpus 2 --memory 256M 2>&1) || not_ok "create with 20 functions" "$(tail -n 4 <<<"$out")"
 put "*/reset:write:delay 100" "$sim/fault"
-# of an operation's resets: how many, how many of them at once, and milliseconds from the first to the last
-resets_of() {
-	ctl -o json op show "$1" | python3 -c 'import datetime, json, sys
-spans = []
-for s in json.load(sys.stdin)["steps"]:
-    if s["id"] == "reset":
-        began = datetime.datetime.fromisoformat(s["started"].replace("Z", "+00:00")).timestamp()
-        spans.append((began, began + s["duration_us"] / 1e6))
-print(len(spans), max(sum(a <= x < b for a, b in spans) for x, _ in spans),
-      round(1000 * (max(b for _, b in spans) - min(a for a, _ in spans))))'
-}
 for what in "stop one --force" "delete one"; do
 	# shellcheck disable=SC2086 # the words are the arguments
 	op=$(ctl -o json $what --no-wait | of 'd["id"]')
