@@ -41,20 +41,24 @@ is "the viewer sees it boot" "REPORT begin" "$(shows one 'REPORT begin')"
 viewer two --force
 is "by force another gets it, and the first is told" "somebody took it over" "$(shows one 'somebody took it over')"
 is "the log goes on" 2 "$(reports 2)"
+passes "reboot, by ACPI" l1 -t 60 'velactl reboot life'
+is "and on" 3 "$(reports 3)"
+is "rebooted, it is the same guest: id, address, devices" "$who" "$(identity)"
+is "and its tree the same" "$tree" "$(tree)"
 l1 "(velactl log life -n 1 -f >/root/life/follow 2>&1 &)"
 passes "stop" l1 -t 120 'velactl stop life'
 matches "the viewer is told" 'the guest is stop(ping|ped)' "$(shows two 'the guest is stop(ping|ped)')"
 is "and ends well" "status 0" "$(shows two 'status [0-9]')"
 passes "start" l1 -t 180 'velactl start life'
-is "the log has all three" 3 "$(reports 3)"
-is "the same guest: id, address, devices" "$who" "$(identity)"
+is "the log has all of them" 4 "$(reports 4)"
+is "started again, the same guest: id, address, devices" "$who" "$(identity)"
 is "its tree, too" "$tree" "$(tree)"
 is "who followed the log has seen it" "REPORT end" "$(shows follow 'REPORT end')"
 
 # ---- a guest that crashes ----------------------------------------------------------------------------------------
 
 l1 'kill -SEGV $(pgrep -f guest=life)'
-is "one whose QEMU dies is started again" 4 "$(reports 4)"
+is "one whose QEMU dies is started again" 5 "$(reports 5)"
 is "as the same guest" "$who" "$(identity)"
 l1 'kill -SEGV $(pgrep -f guest=life)'
 is "but not for ever" stopped "$(l1 -t 60 '
