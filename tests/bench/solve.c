@@ -21,7 +21,7 @@
 #endif
 #define LIMIT_8  2000
 #define LIMIT_16 500000
-#define LIMIT_8_NODES 10000 /* on as many nodes */
+#define LIMIT_8_NODES 25000 /* on as many nodes */
 
 /* ---- hosts -------------------------------------------------------------------------------------- */
 
@@ -390,7 +390,7 @@ static void beside(const struct solve_host *host, const struct group *g, uint32_
 				double ns;
 
 				make_case(&a, &host[l], &kinds[0], gpus, c);
-				ns = who == VELAD ? one(&a, g) : least_of(&a, who, 5, g->at_once);
+				ns = who == VELAD ? one(&a, g) : least_of(&a, who, 5, who == BEST_EFFORT ? g->at_once : 64);
 				sum += ns;
 				worst = ns > worst ? ns : worst;
 				n++;
