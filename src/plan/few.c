@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The search on hosts of up to eight GPUs, for all 256 sets of them at once. Which sets can have their VFs within a bound
- * is Hall's theorem (each GPU its own), or a cover by few NICs (VFs for all together); term by term, the least bound is
- * taken that leaves any. What bits cannot say (ties of NICs, memory that only more nodes have) is asked set by set, of
- * those that the bits leave. */
+/* The search on hosts of up to eight GPUs, for all 256 sets of them at once: term by term, the least bound is taken that leaves
+ * any. What bits cannot say (NICs that need other NICs, nodes that have not the same room, many nodes) they leave out; then
+ * what is chosen is matched before it is taken, and if no set holds, all are asked one by one. */
 #include "plan/few.h"
 
 #include <string.h>
