@@ -294,7 +294,7 @@ static inline bool fx_wait(struct fx *fx, uint64_t id)
 		json_object_put(o);
 		if (good || bad)
 			return good;
-		for (; fx->ended == ended && i < 100000; i++)
+		for (int k = 0; fx->ended == ended && k < 100; k++, i++)
 			fx_nap();
 	}
 	fail_msg("operation %llu does not end", (unsigned long long)id);

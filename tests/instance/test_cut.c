@@ -52,7 +52,7 @@ static void wait_all(struct fx *fx, unsigned looks)
 				return;
 			ended = fx_string(o, "finished") != NULL;
 			json_object_put(o);
-			for (; !ended && looks && fx->ended == count; looks--)
+			for (int k = 0; !ended && looks && fx->ended == count && k < 100; k++, looks--)
 				fx_nap();
 		}
 		if (!ended)

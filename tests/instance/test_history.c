@@ -383,7 +383,8 @@ static void act(struct scene *s, const struct action *a, bool armed)
 
 static void live(struct scene *s, const struct life *life)
 {
-	struct inst_env env = { .store = s->fx.store, .act = fake_act(s->fx.machine), .changed = fx_changed, .self = &s->fx };
+	struct inst_env env = { .store = s->fx.store, .act = fake_act(s->fx.machine), .changed = fx_changed, .ended = fx_ended,
+				.self = &s->fx };
 	bool armed = life->end == CRASH_AT_CALL;
 	struct error err = ERROR_INIT;
 
