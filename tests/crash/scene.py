@@ -148,6 +148,8 @@ class Scene:
 
     # ---- the processes
     def under(self, control):
+        if not os.path.exists(f"{self.build}/tests/crash/preload.so"):
+            raise Wrong("preload.so is not built: make build-tests") # the loader would only warn, and nothing be killed
         return ["/usr/bin/env", f"LD_PRELOAD={self.build}/tests/crash/preload.so", f"CRASH_CONTROL={control.path}",
                 "ASAN_OPTIONS=verify_asan_link_order=0:" + os.environ.get("ASAN_OPTIONS", "")]
 
