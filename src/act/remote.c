@@ -17,13 +17,17 @@
 
 #define ANSWER_SECONDS 600 /* VFs of a big NIC take more than a minute; after this, a thread is not lost for ever */
 
-/* Files are opened by velad's loop, too, for which all clients wait, and of a thousand functions in a row: a helper that does not
- * answer is believed to be so for a while. Opening takes microseconds; systemd may have to start the helper first. */
+/* velad's loop opens files, for which all clients wait, and its reader those of a thousand functions in a row: for both a helper that
+ * does not answer is believed to be so for a while. Opening takes microseconds; systemd may have to start the helper first.
+ * A step has a deadline of its own, and would fail for nothing where a busy host takes longer. */
 #define FILE_SECONDS 2
 #define DEAF_SECONDS 10
 
+static _Thread_local bool hasty;
+
 struct act_remote {
 	struct sockaddr_un address;
+	pthread_t          loop; /* that made this */
 	pthread_mutex_t    lock; /* of all below */
 	int                kept; /* for files; -1 */
 	int                wait; /* epoll, for its answers: velad's loop has neither poll(2) nor setsockopt(2) */
@@ -44,6 +48,7 @@ int act_remote_new(struct act_remote **ret, const char *socket, struct error *er
 	r->address.sun_family = AF_UNIX;
 	memcpy(r->address.sun_path, socket, len + 1);
 	(void)pthread_mutex_init(&r->lock, NULL); /* glibc: never fails without attributes */
+	r->loop = pthread_self();
 	r->kept = -1;
 	r->wait = epoll_create1(EPOLL_CLOEXEC);
 	if (r->wait < 0) {
@@ -199,20 +204,32 @@ static bool call_of(struct wire_call *ret, const char *path)
 	return true;
 }
 
-int act_remote_fd(struct act_remote *r, const struct wire_call *c, struct error *err)
+void act_remote_hasty(void)
 {
-	struct wire_answer answer;
-	autoclose int fd = -1;
+	hasty = true;
+}
+
+static int ask_hastily(struct act_remote *r, struct wire_answer *ret, int *fd, const struct wire_call *c, struct error *err)
+{
 	int result;
 
 	(void)pthread_mutex_lock(&r->lock);
 	if (clock_ms() < r->deaf)
 		result = error_set(err, -ETIMEDOUT, "velad-helper has not answered for %d s, and is asked again in a while", FILE_SECONDS);
 	else
-		result = ask(r, &r->kept, &answer, &fd, c, err);
+		result = ask(r, &r->kept, ret, fd, c, err);
 	if (result == -ETIMEDOUT && clock_ms() >= r->deaf)
 		r->deaf = clock_ms() + 1000 * DEAF_SECONDS;
 	(void)pthread_mutex_unlock(&r->lock);
+	return result;
+}
+
+int act_remote_fd(struct act_remote *r, const struct wire_call *c, struct error *err)
+{
+	struct wire_answer answer;
+	autoclose int on = -1, fd = -1;
+	int result = hasty || pthread_equal(r->loop, pthread_self()) ? ask_hastily(r, &answer, &fd, c, err) : ask(r, &on, &answer, &fd, c, err);
+
 	if (result == 0 && fd < 0)
 		return error_set(err, -EIO, "velad-helper's answer to %s lacks a descriptor", wire_verb_text((enum wire_verb)c->verb));
 	return result < 0 ? result : steal_fd(&fd);

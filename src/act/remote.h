@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 /* act/remote — velad-helper's client: each call has a connection of its own, so that one that hangs in the kernel holds up no
- * other; files are opened through one that is kept. A helper that went away is asked once more: each verb says what is
+ * other; velad's loop and its reader open files through one that is kept. A helper that went away is asked once more: each verb says what is
  * to be, so that saying it twice is no harm. Thread-safe. */
 
 #include "act/wire.h"
@@ -16,8 +16,9 @@ AUTO_DEFINE(struct act_remote *, act_remote_free);
 
 /* -ENOTCONN: the helper cannot be reached, or went away; else what it answers. ret may be NULL. */
 int act_remote_call(struct act_remote *r, struct wire_answer *ret, const struct wire_call *c, struct error *err);
-/* A descriptor, which its answer brings; through the kept connection. -ETIMEDOUT: there was none within 2 s; for the next 10 s there is
- * none at once. */
+/* A descriptor, which its answer brings. In the thread that called act_remote_new(), and in those that called act_remote_hasty(): through
+ * the kept connection, -ETIMEDOUT if there was none within 2 s, and for the next 10 s at once. In others, as act_remote_call(). */
 int act_remote_fd(struct act_remote *r, const struct wire_call *c, struct error *err);
+void act_remote_hasty(void); /* of the calling thread */
 /* As host_root_set_opener wants it; self is the act_remote. */
 int act_remote_open(void *self, const char *path);

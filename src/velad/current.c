@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
+#include "act/remote.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -165,6 +166,7 @@ static void *run(void *arg)
 	struct current *c = arg;
 	struct job *j = &c->job;
 
+	act_remote_hasty();
 	(void)pthread_mutex_lock(&c->lock);
 	for (;;) {
 		while (!c->asked && !c->ended)

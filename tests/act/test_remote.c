@@ -17,6 +17,7 @@ struct helper {
 	int                listening;
 	pthread_t          thread;
 	unsigned           answers;
+	unsigned           late_ms;
 	atomic_uint        asked; /* answers: the first so many calls are, each with /dev/null */
 };
 
@@ -36,7 +37,7 @@ static void answer(int on)
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	assert_int_equal(sendmsg(on, &msg, MSG_NOSIGNAL), sizeof(a));
+	(void)sendmsg(on, &msg, MSG_NOSIGNAL); /* who waits no longer is gone */
 	(void)close(fd);
 }
 
@@ -48,8 +49,10 @@ static void *serve(void *arg)
 
 	while ((on = accept4(h->listening, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
 		while (recv(on, &call, sizeof(call), 0) > 0)
-			if (h->asked++ < h->answers)
+			if (h->asked++ < h->answers) {
+				(void)usleep(h->late_ms * 1000);
 				answer(on);
+			}
 		(void)close(on);
 	}
 	return NULL;
@@ -122,9 +125,39 @@ static void silent(void **state)
 	helper_stop(&h, r);
 }
 
+static void *step(void *arg)
+{
+	struct error err;
+	uint64_t ms;
+	int fd = open_config(arg, &ms, &err);
+
+	assert_true(fd >= 0);
+	(void)close(fd);
+	return NULL;
+}
+
+/* The loop gives up on a helper that is slow; a step waits, also while the loop does not ask. */
+static void slow(void **state)
+{
+	struct helper h;
+	struct act_remote *r = helper_start(&h, 2);
+	struct error err;
+	pthread_t thread;
+	uint64_t ms;
+
+	(void)state;
+	h.late_ms = 2500;
+	assert_int_equal(open_config(r, &ms, &err), -ETIMEDOUT);
+	assert_int_equal(pthread_create(&thread, NULL, step, r), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(open_config(r, &ms, &err), -ETIMEDOUT);
+	assert_non_null(strstr(err.text, "is asked again in a while"));
+	helper_stop(&h, r);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(silent) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(silent), cmocka_unit_test(slow) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
