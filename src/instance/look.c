@@ -9,6 +9,7 @@
 #include "instance/life.h"
 #include "instance/manager.h"
 #include "instance/op.h"
+#include "instance/reconcile.h"
 #include "instance/state.h"
 #include "instance/store.h"
 
@@ -57,7 +58,7 @@ static int commit_seen(struct inst_manager *m, struct sight *s, struct arena *ar
 	next = seen_state(before, s->domain);
 	if (next == before)
 		return 0;
-	r = inst_enter(tx, in, next, NULL, err);
+	r = inst_enter(tx, in, next, s->domain == ACT_DOMAIN_ABSENT ? RECONCILE_GONE : NULL, err);
 	if (r == 0 && s->domain == ACT_DOMAIN_CRASHED)
 		r = life_crashed(m, tx, in, err);
 	if (r == 0)

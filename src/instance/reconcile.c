@@ -247,7 +247,7 @@ static void ended(struct work *w, const struct reconcile_instance *in, const str
 	if (rebooted(w, in)) {
 		booted(w, in);
 	} else if (!g) {
-		enter(w, in, RECONCILE_STATE, INST_STOPPED, "its domain is gone: somebody undefined it; a start defines it again");
+		enter(w, in, RECONCILE_STATE, INST_STOPPED, RECONCILE_GONE);
 	} else if (g->state == ACT_DOMAIN_CRASHED) {
 		enter(w, in, RECONCILE_CRASHED, INST_STOPPED, "the guest ended by a fault");
 	} else {

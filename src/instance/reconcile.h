@@ -65,6 +65,8 @@ struct reconcile_input {
 	bool                             restart;  /* guests that ran when the host went down are started again */
 };
 
+#define RECONCILE_GONE "its domain is gone: somebody undefined it; a start defines it again"
+
 enum reconcile_kind {
 	RECONCILE_KEEP,    /* the instance is as the store has it */
 	RECONCILE_RESUME,  /* its operation goes on, and says what becomes of it */
