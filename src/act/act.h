@@ -21,6 +21,8 @@ struct host_root;
 struct plan_vf_settings;
 
 #define ACT_DRIVER_MAX 64
+/* An override that no driver has as its name: nobody gets the function (pci_match_device(), drivers/pci/pci-driver.c). */
+#define ACT_NOBODY "quarantine"
 
 struct act_driver {
 	char driver[ACT_DRIVER_MAX];   /* "" none */

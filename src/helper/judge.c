@@ -132,13 +132,15 @@ static int keep_override(const struct judge *j, struct bdf fn, const char *overr
 }
 
 /* An override binds whatever driver it names, ids or not (pci_match_device(), drivers/pci/pci-driver.c): velad gets vfio-pci,
- * none, and what was there. Without one the kernel binds only drivers whose own ids have the device. */
+ * none, nobody, and what was there. Without one the kernel binds only drivers whose own ids have the device. */
 static int judge_names(const struct judge *j, const struct act_driver *now, const struct wire_call *c, const struct seen *s,
 		       struct error *err)
 {
 	const struct act_driver *want = &c->driver;
 	char name[BDF_TEXT_MAX];
 
+	if (strcmp(want->override, ACT_NOBODY) == 0 && !want->driver[0])
+		return 0;
 	if (want->override[0] && strcmp(want->override, VFIO_PCI) != 0 && strcmp(want->override, now->override) != 0 &&
 	    !override_is_kept(j, s->fn, want->override))
 		return error_set(err, -EPERM, "%s: velad-helper sets the driver override " VFIO_PCI ", or one that was there before; not %s",

@@ -177,7 +177,7 @@ int gate_keep(struct store_tx *tx, const struct gate *g, const struct rows_step 
 
 int gate_park(const struct steps *s, const struct rows_step *step, struct error *err)
 {
-	static const struct act_driver nobody = { .override = "quarantine" };
+	static const struct act_driver nobody = { .override = ACT_NOBODY };
 	int r = s->act.ops->driver_set(s->act.self, step->bdf, &nobody, err);
 
 	if (r < 0 && r != -ENODEV)

@@ -303,6 +303,7 @@ static void only_its_drivers(void **state)
 	refused(driver_call("0000:17:00.0", "../../x", ""), -EPERM, "that is no driver's name");
 	refused(driver_call("0000:17:00.0", "vfio-pci", ""), -EPERM, "with an override only");
 	refused(driver_call("0000:17:00.0", "nvidia", "vfio-pci"), -EPERM, "driver nvidia with override vfio-pci cannot be");
+	refused(driver_call("0000:17:00.0", "nvidia", "quarantine"), -EPERM, "not quarantine"); /* nobody, or somebody */
 	refused(driver_call("0000:16:00.0", "vfio-pci", "vfio-pci"), -EPERM, "0000:16:00.0 (bridge,");
 	assert_string_equal(content(DEVICES "0000:17:00.0/driver_override"), "(null)\n");
 }

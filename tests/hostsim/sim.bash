@@ -10,7 +10,7 @@ passed=0
 failed=0
 mkdir "$mnt"
 
-unmount() { ! mountpoint -q "$mnt" || umount "$mnt"; }
+unmount() { stop_helper; ! mountpoint -q "$mnt" || umount "$mnt"; }
 leave() {
 	[[ ! -e $sim/fault ]] || echo clear >"$sim/fault"
 	! declare -F cleanup >/dev/null || cleanup

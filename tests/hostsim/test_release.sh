@@ -1,11 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # The gate between two tenants on a simulated host: what is reset, what goes into quarantine and comes out again, and a velad
-# that is killed in the middle of it; and a guest that is stopped and started. test_release.sh [BUILD]; ok / not ok lines.
+# that is killed in the middle of it; and a guest that is stopped and started. With velad-helper, or without it: HOSTSIM_HELPER=.
+# test_release.sh [BUILD]; ok / not ok lines.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:-build}")
 velad=
+export HOSTSIM_HELPER=${HOSTSIM_HELPER-1}
 cleanup() { stop_velad KILL; }
 # shellcheck source=tests/hostsim/sim.bash
 . tests/hostsim/sim.bash
