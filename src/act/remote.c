@@ -20,8 +20,10 @@
 /* velad's loop opens files, for which all clients wait, and its reader those of a thousand functions in a row: for both a helper that
  * does not answer is believed to be so for a while. Opening takes microseconds; systemd may have to start the helper first.
  * A step has a deadline of its own, and would fail for nothing where a busy host takes longer. */
-#define FILE_SECONDS 2
-#define DEAF_SECONDS 10
+#define START_SECONDS 30 /* of a helper that has never been heard */
+#define AGAIN_SECONDS 5  /* of one that was well when it was last heard: it ends when nobody needs it */
+#define FILE_SECONDS  2
+#define DEAF_SECONDS  10
 
 static _Thread_local bool hasty;
 
@@ -32,6 +34,7 @@ struct act_remote {
 	int                kept; /* for files; -1 */
 	int                wait; /* epoll, for its answers: velad's loop has neither poll(2) nor setsockopt(2) */
 	uint64_t           deaf; /* until then nobody is asked for files: clock_ms() */
+	int                patience; /* seconds, for the next answer on a new connection */
 };
 
 int act_remote_new(struct act_remote **ret, const char *socket, struct error *err)
@@ -50,6 +53,7 @@ int act_remote_new(struct act_remote **ret, const char *socket, struct error *er
 	(void)pthread_mutex_init(&r->lock, NULL); /* glibc: never fails without attributes */
 	r->loop = pthread_self();
 	r->kept = -1;
+	r->patience = START_SECONDS;
 	r->wait = epoll_create1(EPOLL_CLOEXEC);
 	if (r->wait < 0) {
 		(void)act_remote_free(r);
@@ -92,13 +96,13 @@ static int reach(const struct act_remote *r, int *ret, bool is_file, struct erro
 }
 
 /* Until there is an answer to read, or not any more. */
-static int await(const struct act_remote *r)
+static int await(const struct act_remote *r, int seconds)
 {
 	struct epoll_event in;
 	int n;
 
 	do
-		n = epoll_wait(r->wait, &in, 1, FILE_SECONDS * 1000);
+		n = epoll_wait(r->wait, &in, 1, seconds * 1000);
 	while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n == 0 ? -EAGAIN : 0;
 }
@@ -126,8 +130,8 @@ static ssize_t receive(int from, void *bytes, size_t size, int *fd)
 	return n;
 }
 
-/* One message there and one back. -EPIPE: the helper went away. */
-static int exchange(const struct act_remote *r, int on, bool is_file, struct wire_answer *ret, int *fd, const struct wire_call *c,
+/* One message there and one back, within so many seconds where a file is asked for (else 0). -EPIPE: the helper went away. */
+static int exchange(const struct act_remote *r, int on, int seconds, struct wire_answer *ret, int *fd, const struct wire_call *c,
 		    struct error *err)
 {
 	union {
@@ -138,13 +142,13 @@ static int exchange(const struct act_remote *r, int on, bool is_file, struct wir
 
 	if (send(on, c, sizeof(*c), MSG_NOSIGNAL) < 0)
 		return errno == EPIPE || errno == ECONNRESET ? -EPIPE : error_set(err, -ENOTCONN, "cannot write to velad-helper: %s", strerror(errno));
-	n = is_file ? await(r) : 0;
+	n = seconds ? await(r, seconds) : 0;
 	n = n == 0 ? receive(on, &in, sizeof(in), fd) : n;
 	if (n == 0)
 		return -EPIPE;
 	if (n == -EAGAIN)
 		return error_set(err, -ETIMEDOUT, "velad-helper has not answered %s for %d s", wire_verb_text((enum wire_verb)c->verb),
-				 is_file ? FILE_SECONDS : ANSWER_SECONDS);
+				 seconds ? seconds : ANSWER_SECONDS);
 	if (n < 0)
 		return error_set(err, -ENOTCONN, "cannot read from velad-helper: %s", strerror((int)-n));
 	return wire_answer_read(ret, &in, (size_t)n, err);
@@ -157,9 +161,11 @@ static int ask(const struct act_remote *r, int *on, struct wire_answer *ret, int
 	int result = -EPIPE;
 
 	for (int tries = 0; tries < 2 && result == -EPIPE; tries++) {
+		int seconds = !is_file ? 0 : *on < 0 ? r->patience : FILE_SECONDS;
+
 		result = *on < 0 ? reach(r, on, is_file, err) : 0;
 		if (result == 0)
-			result = exchange(r, *on, is_file, ret, fd, c, err);
+			result = exchange(r, *on, seconds, ret, fd, c, err);
 		if (result < 0 && *on >= 0) {
 			(void)close(*on);
 			*on = -1;
@@ -215,11 +221,13 @@ static int ask_hastily(struct act_remote *r, struct wire_answer *ret, int *fd, c
 
 	(void)pthread_mutex_lock(&r->lock);
 	if (clock_ms() < r->deaf)
-		result = error_set(err, -ETIMEDOUT, "velad-helper has not answered for %d s, and is asked again in a while", FILE_SECONDS);
-	else
+		result = error_set(err, -ETIMEDOUT, "velad-helper has not answered, and is asked again in a while");
+	else {
 		result = ask(r, &r->kept, ret, fd, c, err);
-	if (result == -ETIMEDOUT && clock_ms() >= r->deaf)
-		r->deaf = clock_ms() + 1000 * DEAF_SECONDS;
+		r->patience = r->kept >= 0 ? AGAIN_SECONDS : FILE_SECONDS;
+		if (result == -ETIMEDOUT)
+			r->deaf = clock_ms() + 1000 * DEAF_SECONDS;
+	}
 	(void)pthread_mutex_unlock(&r->lock);
 	return result;
 }

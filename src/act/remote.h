@@ -17,7 +17,8 @@ AUTO_DEFINE(struct act_remote *, act_remote_free);
 /* -ENOTCONN: the helper cannot be reached, or went away; else what it answers. ret may be NULL. */
 int act_remote_call(struct act_remote *r, struct wire_answer *ret, const struct wire_call *c, struct error *err);
 /* A descriptor, which its answer brings. In the thread that called act_remote_new(), and in those that called act_remote_hasty(): through
- * the kept connection, -ETIMEDOUT if there was none within 2 s, and for the next 10 s at once. In others, as act_remote_call(). */
+ * the kept connection, -ETIMEDOUT if there was none within 2 s (5 s of a helper that ended and may be starting, 30 s of one that
+ * has never been heard), and for the next 10 s at once. In others, as act_remote_call(). */
 int act_remote_fd(struct act_remote *r, const struct wire_call *c, struct error *err);
 void act_remote_hasty(void); /* of the calling thread */
 /* As host_root_set_opener wants it; self is the act_remote. */

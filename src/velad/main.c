@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <systemd/sd-daemon.h>
 #include <systemd/sd-id128.h>
+#include <systemd/sd-journal.h>
 #include <time.h>
 
 #include "base/error.h"
@@ -176,6 +177,8 @@ static int loop_sandboxed(struct manager *m, enum seccomp_how how, struct error 
 		(void)manager_free(m);
 		return error_set(err, -r, "cannot start a thread: %s", strerror(r));
 	}
+	if (log_is_journal()) /* libsystemd opens its socket here, once */
+		(void)sd_journal_send("MESSAGE=velad " VELAD_VERSION " has the system calls of velad/sandbox from here on", "PRIORITY=6", NULL);
 	tzset(); /* libraries read these files once, and could not do it later */
 	(void)sd_id128_get_boot(&id);
 	(void)sd_id128_get_machine(&id);

@@ -17,7 +17,7 @@ struct helper {
 	int                listening;
 	pthread_t          thread;
 	unsigned           answers;
-	unsigned           late_ms;
+	atomic_uint        late_ms;
 	atomic_uint        asked; /* answers: the first so many calls are, each with /dev/null */
 };
 
@@ -136,17 +136,22 @@ static void *step(void *arg)
 	return NULL;
 }
 
-/* The loop gives up on a helper that is slow; a step waits, also while the loop does not ask. */
+/* One that may have to be started first is given time. Later the loop gives up on one that is slow; a step waits, also while
+ * the loop does not ask. */
 static void slow(void **state)
 {
 	struct helper h;
-	struct act_remote *r = helper_start(&h, 2);
+	struct act_remote *r = helper_start(&h, 3);
 	struct error err;
 	pthread_t thread;
 	uint64_t ms;
+	int fd;
 
 	(void)state;
 	h.late_ms = 2500;
+	fd = open_config(r, &ms, &err);
+	assert_true(fd >= 0);
+	(void)close(fd);
 	assert_int_equal(open_config(r, &ms, &err), -ETIMEDOUT);
 	assert_int_equal(pthread_create(&thread, NULL, step, r), 0);
 	assert_int_equal(pthread_join(thread, NULL), 0);

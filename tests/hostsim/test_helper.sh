@@ -25,6 +25,9 @@ put 1 $sys/devices/0000:25:00.0/sriov_numvfs # this text host has no folder of I
 put 0 $sys/devices/0000:25:00.0/sriov_numvfs
 cat "$sim/state" >"$dir/before"
 : >"$dir/helper.log"
+: >"$dir/velad.log"
+JOURNAL_STREAM=$(stat -c %d:%i "$dir/velad.log") # as below systemd: what changes goes to the journal's own socket
+export JOURNAL_STREAM
 start_velad
 
 guest=(--vfs-per-gpu 1 --gpus 1 --vcpus 1 --memory 256M --gdr required --require 0000:23:00.0)
