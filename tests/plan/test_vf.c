@@ -19,8 +19,8 @@ static void text_both_ways(void **state)
 	static const char *const texts[] = {
 		"", "mac=auto", "mac=02:00:00:12:34:ab", "vlan=4094 qos=7 vlan_protocol=802.1ad", "trust=on spoof_check=off",
 		"min_rate=1 max_rate=4294967295", "link_state=down", "node_guid=02:00:00:00:00:12:34:56 port_guid=auto",
-		"mac=ff:ff:ff:ff:ff:ff vlan=4094 qos=7 vlan_protocol=802.1ad trust=off spoof_check=off min_rate=4294967295 "
-		"max_rate=4294967295 link_state=down node_guid=ff:ff:ff:ff:ff:ff:ff:fe port_guid=ff:ff:ff:ff:ff:ff:ff:fe",
+		("mac=ff:ff:ff:ff:ff:ff vlan=4094 qos=7 vlan_protocol=802.1ad trust=off spoof_check=off min_rate=4294967295 "
+		 "max_rate=4294967295 link_state=down node_guid=ff:ff:ff:ff:ff:ff:ff:fe port_guid=ff:ff:ff:ff:ff:ff:ff:fe"),
 	};
 	char out[PLAN_VF_TEXT_MAX];
 
