@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "velactl/args.h"
 
+#include "base/conf.h"
+
 static const struct conf none; /* no shapes */
 
 #include "fixture.h"
