@@ -13,7 +13,8 @@ static const struct {
 	[PLAN_STEP_VFIO]     = { true, 0 },
 	[PLAN_STEP_AUTOPROBE] = { true, 0 },
 	[PLAN_STEP_VF_COUNT] = { true, 0 },
-	[PLAN_STEP_POWER]    = { true, 0 },
+	/* of what is bound; so resets come after all words on the way back, and all at once */
+	[PLAN_STEP_POWER]    = { true, KIND(RESET) },
 	[PLAN_STEP_BIND]     = { true, KIND(VFIO) | KIND(VF_COUNT) | KIND(POWER) },
 	[PLAN_STEP_LEND]     = { true, 0 },
 	[PLAN_STEP_SCRUB]    = { true, 0 },
@@ -21,16 +22,16 @@ static const struct {
 	/* what a driver does when it lets go of a function, or takes it, comes before; and a path between functions is opened
 	 * only when none of them is the host's any more */
 	[PLAN_STEP_VF]       = { true, KIND(VF_COUNT) | KIND(POWER) | KIND(BIND) },
-	[PLAN_STEP_DEVCTL]   = { true, KIND(VF_COUNT) | KIND(BIND) },
-	[PLAN_STEP_DEVCTL2]  = { true, KIND(VF_COUNT) | KIND(BIND) },
+	[PLAN_STEP_DEVCTL]   = { true, KIND(VF_COUNT) | KIND(BIND) | KIND(RESET) },
+	[PLAN_STEP_DEVCTL2]  = { true, KIND(VF_COUNT) | KIND(BIND) | KIND(RESET) },
 	[PLAN_STEP_ACS]      = { true, KIND(VF_COUNT) | KIND(BIND) },
 };
 
-/* Two words of one function, neither of which cares for the other: writing a register wakes it (pci_config_pm_runtime_get(),
- * drivers/pci/pci-sysfs.c). Else the resets of GPUs would come two waves after those of VFs. */
+/* Two words of one function, neither of which cares for the other. Not so power: what is written to a function in D3hot is lost when it
+ * wakes, as the kernel restores what it saved (pci_pm_runtime_resume(), drivers/pci/pci-driver.c); so it is kept awake for all words. */
 static bool apart(const struct rows_step *a, const struct rows_step *b)
 {
-	const unsigned words = KIND(DEVCTL) | KIND(DEVCTL2) | KIND(POWER);
+	const unsigned words = KIND(DEVCTL) | KIND(DEVCTL2);
 
 	return a->kind != b->kind && words >> a->kind & 1 && words >> b->kind & 1;
 }

@@ -50,7 +50,7 @@ static void walk(const struct plan_of *p, bool backwards, size_t wave[STEPS])
 
 static bool is_word(enum plan_step_kind k)
 {
-	return k == PLAN_STEP_DEVCTL || k == PLAN_STEP_DEVCTL2 || k == PLAN_STEP_POWER;
+	return k == PLAN_STEP_DEVCTL || k == PLAN_STEP_DEVCTL2;
 }
 
 /* What the order is for, said once more and in other words than the table. */
@@ -67,6 +67,9 @@ static bool must_wait(const struct rows_step *b, const struct rows_step *a)
 		return true;
 	if (a->kind == PLAN_STEP_AUTOPROBE || b->kind == PLAN_STEP_AUTOPROBE)
 		return false; /* of its own PF's VFs alone */
+	/* on the way back all words are written, and what sleeps does so again, before the first reset */
+	if (a->kind == PLAN_STEP_RESET && (is_word(b->kind) || b->kind == PLAN_STEP_POWER))
+		return true;
 	/* the gate is of its function alone, which must be awake to be reset */
 	if (rank[a->kind] == 4 || rank[b->kind] == 4)
 		return b->kind == PLAN_STEP_RESET && (a->kind == PLAN_STEP_VF_COUNT || a->kind == PLAN_STEP_POWER);
@@ -104,6 +107,26 @@ static void any_plan(void **state)
 			assert_int_equal(there[b], waits ? latest + 1 : 0); /* and not later than it must */
 		}
 	}
+}
+
+/* A function is kept awake until its words are as before: what is written to one that sleeps is lost when it wakes. */
+static void awake_for_words(void **state)
+{
+	struct rows_step s[] = {
+		{ .kind = PLAN_STEP_RESET, .target = "gpu" },  { .kind = PLAN_STEP_RESET, .target = "vf" },
+		{ .kind = PLAN_STEP_POWER, .target = "gpu" },  { .kind = PLAN_STEP_DEVCTL, .target = "gpu" },
+		{ .kind = PLAN_STEP_DEVCTL2, .target = "gpu" },
+	};
+	bool done[ARRAY_SIZE(s)] = { false };
+	size_t at[ARRAY_SIZE(s)];
+
+	(void)state;
+	assert_int_equal(order_next(at, s, ARRAY_SIZE(s), done, true), 2);
+	done[3] = done[4] = true;
+	assert_int_equal(order_next(at, s, ARRAY_SIZE(s), done, true), 1);
+	assert_int_equal(at[0], 2);
+	done[2] = true;
+	assert_int_equal(order_next(at, s, ARRAY_SIZE(s), done, true), 2); /* both resets at once */
 }
 
 /* What is never done keeps back what waits for it, and nothing else. */
@@ -144,7 +167,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_plan),
-		cmocka_unit_test(stuck),
+		cmocka_unit_test(awake_for_words), cmocka_unit_test(stuck),
 		cmocka_unit_test(width),
 	};
 

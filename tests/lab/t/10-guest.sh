@@ -75,7 +75,7 @@ is "the guest's memory lies on host node 1" yes "$(l1 '
 		END { if (n[\"N1\"] > 100000 && n[\"N1\"] > 4 * n[\"N0\"]) print \"yes\"; else print n[\"N0\"], n[\"N1\"] }"')"
 qemu=$(l1 'tr "\0" "\n" <"/proc/$(pgrep -f "guest=train")/cmdline"')
 matches "QEMU has the host's link at the guest's root port, and no I/O window there" \
-	'"driver":"pcie-root-port".*"x-speed":"16".*"x-width":"16".*"io-reserve":0' "$qemu"
+	'"driver":"pcie-root-port".*"x-speed":"32".*"x-width":"16".*"io-reserve":0' "$qemu"
 is "it may lock the guest's memory, and more" yes "$(l1 'awk "/^Max locked memory/ { print (\$4 == \"unlimited\" || \$4 > 536870912) ? \"yes\" : \$4 }" \
 	"/proc/$(pgrep -f "guest=train")/limits"')"
 
