@@ -441,7 +441,9 @@ int act_hyper_watch(struct act_hyper *h, void (*fn)(void *self, const char *name
 
 	h->fn = fn;
 	h->fn_self = self;
+	(void)pthread_mutex_lock(&h->lock); /* calls are under way already */
 	h->stop = false;
+	(void)pthread_mutex_unlock(&h->lock);
 	r = thread_start(&h->thread, watch, h);
 	h->watching = r == 0;
 	return r ? error_set(err, -r, "cannot start the thread that watches libvirt: %s", strerror(r)) : 0;
