@@ -224,9 +224,9 @@ int replan_give_back(struct steps *s, struct error *err)
 	for (left.n = 0; left.n < s->n && s->step[left.n].seq < 0; left.n++)
 		;
 	r = left.n ? steps_revert(&left, err) : 0;
-	(void)pthread_mutex_lock(s->shown);
+	steps_lock_shown(s);
 	s->step += left.n;
 	s->n -= left.n;
-	(void)pthread_mutex_unlock(s->shown);
+	steps_unlock_shown(s);
 	return r < 0 ? error_prefix(err, "of where its cards were, not all is given back") : 0;
 }

@@ -35,7 +35,7 @@ struct steps {
 	const struct guard *guard;
 	struct targets   *targets;  /* NULL: nobody else changes the machine */
 	pthread_mutex_t  *kept;     /* held while something changes that is kept (instance/keep) */
-	pthread_mutex_t  *shown;    /* held while states and spans of steps change; NULL: nobody else reads them */
+	pthread_mutex_t  *shown;    /* held while steps, their states and spans change; NULL: nobody else reads them */
 	const atomic_bool *cancel;  /* NULL: cannot be */
 	struct steps_note *note;    /* of the step, while it is applied */
 	struct steps_files *files;  /* likewise, while it is probed, too */
@@ -49,6 +49,18 @@ struct steps {
 	struct rows_step *step;     /* in the plan's order; their states are kept up to date */
 	size_t            n;
 };
+
+static inline void steps_lock_shown(const struct steps *s)
+{
+	if (s->shown)
+		(void)pthread_mutex_lock(s->shown);
+}
+
+static inline void steps_unlock_shown(const struct steps *s)
+{
+	if (s->shown)
+		(void)pthread_mutex_unlock(s->shown);
+}
 
 /* What a step "acs" does to the control word of its port: Direct Translated P2P is only ever set, Translation Blocking
  * only ever cleared, so that instances which share a port do not undo each other's. */

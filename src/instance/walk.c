@@ -224,30 +224,18 @@ static void start(struct walk *w, struct member *m, enum what what)
 		m->effect = NULL;
 }
 
-static void lock_shown(const struct steps *s)
-{
-	if (s->shown)
-		(void)pthread_mutex_lock(s->shown);
-}
-
-static void unlock_shown(const struct steps *s)
-{
-	if (s->shown)
-		(void)pthread_mutex_unlock(s->shown);
-}
-
 /* What a step took is what its effects took: it does not count that it waited for others. */
 static void add_span(const struct steps *s, struct rows_step *step, const struct span *span)
 {
 	struct span *to = s->undo ? &step->undo : &step->span;
 
-	lock_shown(s);
+	steps_lock_shown(s);
 	if (!to->began)
 		*to = *span;
 	else
 		to->took += span->took;
 	to->limit = to->limit > span->limit ? to->limit : span->limit;
-	unlock_shown(s);
+	steps_unlock_shown(s);
 }
 
 /* It is said to the instance with the commit that says the step is done. */
@@ -316,9 +304,9 @@ static int finish_all(struct walk *w, struct error *err)
 
 static void set_state(const struct steps *s, struct rows_step *step, enum step_state state)
 {
-	lock_shown(s);
+	steps_lock_shown(s);
 	step->state = state;
-	unlock_shown(s);
+	steps_unlock_shown(s);
 }
 
 /* ---- there ---------------------------------------------------------------------------------------------- */

@@ -8,8 +8,8 @@ struct error;
 struct manager;
 struct plan;
 
-/* *ret NULL: it is where it was planned; or there is no such instance, which who starts it says. -ENOSPC: it does not fit there. */
-/* Of the instance of the path. */
+/* Of the instance of the path. *ret NULL: it is where it was planned; or there is no such instance, which who starts it says.
+ * -ENOSPC: it does not fit there. */
 int remake_plan(struct manager *m, struct plan **ret, const struct api_request *req, struct api_response *res, struct error *err);
 /* Starts those that a boot of the host left for that; who cannot be started says why. */
 void remake_start(struct manager *m);
