@@ -4,8 +4,8 @@
  * plugged in, sick and well again, resets from outside; and each daemon may be killed at a call or at a write, or lose its
  * power. What must hold is checked at each daemon's start and at the end of all.
  *
- * HISTORY_SEEDS=n runs that many (a hundred thousand in a night), HISTORY_FIRST=n begins there. A history that fails is
- * made as short as it can be and printed with its seed. */
+ * HISTORY_SEEDS=n runs that many (make chaos: a hundred thousand), HISTORY_FIRST=n begins there, in HISTORY_JOBS processes (one for
+ * each CPU). A history that fails is made as short as it can be and printed with its seed. */
 #include "instance/cut.h"
 #include "instance/fixture.h"
 
@@ -33,6 +33,11 @@ struct history {
 	uint32_t    seed;
 	struct life life[LIVES];
 };
+
+static struct tally {
+	atomic_uint  next, failed; /* seeds; failed: 0 none */
+	atomic_ulong histories, lives, ends[ENDS], accepted;
+} *tally; /* in the memory of all processes that run histories */
 
 struct client { /* who gives each request a key, and asks until there is an answer */
 	unsigned keys; /* of its requests; the last is the one that it sends again */
@@ -428,6 +433,10 @@ static void run_life(struct scene *s, const struct life *life)
 	fake_reset_lock(s->fx.machine);
 	fake_disarm(s->fx.machine);
 	killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+	tally->lives++;
+	tally->accepted += s->shared->naccepted;
+	if (killed || (WIFEXITED(status) && WEXITSTATUS(status) == FAKE_CRASH))
+		tally->ends[life->end]++;
 	if (killed && life->end == POWER_LOST)
 		fake_reboot(s->fx.machine);
 	if (!killed && !(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == FAKE_CRASH)))
@@ -534,22 +543,51 @@ static unsigned number(const char *name, unsigned otherwise)
 	return text ? (unsigned)strtoul(text, NULL, 10) : otherwise;
 }
 
-static void histories(void **state)
+/* Takes the next seed until there are no more, or one has failed anywhere. */
+static void run_seeds(unsigned end)
 {
-	unsigned first = number("HISTORY_FIRST", 1), n = number("HISTORY_SEEDS", 300);
+	unsigned seed, none = 0;
 
-	(void)state;
-	for (unsigned seed = first; seed < first + n; seed++) {
+	while (!tally->failed && (seed = tally->next++) < end) {
 		struct history h;
 
 		history_make(&h, seed);
-		if (run_history(&h, true))
-			continue;
+		tally->histories++;
+		if (run_history(&h, true) || !atomic_compare_exchange_strong(&tally->failed, &none, seed))
+			continue; /* the first that fails is told */
 		shorten(&h);
 		history_print(&h);
 		(void)run_history(&h, true);
-		fail_msg("seed %u", seed);
 	}
+}
+
+static void histories(void **state)
+{
+	unsigned first = number("HISTORY_FIRST", 1), n = number("HISTORY_SEEDS", 300);
+	unsigned jobs = number("HISTORY_JOBS", (unsigned)sysconf(_SC_NPROCESSORS_ONLN));
+	time_t start = time(NULL);
+	int status;
+
+	(void)state;
+	tally = mmap(NULL, sizeof(*tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_true(tally != MAP_FAILED);
+	tally->next = first;
+	(void)fflush(NULL);
+	for (unsigned i = 0; i < jobs; i++)
+		if (fork() == 0) {
+			run_seeds(first + n);
+			exit(0); /* not _exit(2): a sanitizer looks for leaks */
+		}
+	for (unsigned i = 0; i < jobs; i++) {
+		assert_true(wait(&status) > 0);
+		assert_int_equal(status, 0);
+	}
+	print_message("# %lu histories in %ld s: %lu daemons, of which %lu died at a call, %lu were killed at a write, %lu lost power; %lu operations\n",
+		      tally->histories, (long)(time(NULL) - start), tally->lives, tally->ends[CRASH_AT_CALL], tally->ends[KILLED_AT_WRITE],
+		      tally->ends[POWER_LOST], tally->accepted);
+	if (tally->failed)
+		fail_msg("seed %u", tally->failed);
+	assert_int_equal(tally->histories, n);
 }
 
 int main(void)
