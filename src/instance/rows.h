@@ -88,9 +88,14 @@ int rows_steps(struct store_tx *tx, struct rows_step **ret, size_t *n, const cha
 /* old NULL: keep what is stored */
 int rows_step_set(struct store_tx *tx, const char *name, int64_t seq, enum step_state state,
 		  const char *old, struct error *err);
+/* A function that a failed instance had and gave back, perhaps through quarantine, is the next one's: what could not be taken back
+ * then was when it was given free. */
+#define ROWS_STEP_OVER "(instance.state = 'failed' AND instr(instance.name, ' ') = 0" \
+		       " AND EXISTS(SELECT 1 FROM step AS own WHERE own.instance = instance.name AND own.kind = 'bind' AND own.target = step.target)" \
+		       " AND NOT EXISTS(SELECT 1 FROM device WHERE device.instance = instance.name AND device.bdf = step.target))"
 /* A step that is still ahead of an instance holds its target as well: what the instance was planned on
  * must not be taken back below it; one that is stopped may not have been started yet. The steps that a failed create never reached hold nothing. */
-#define ROWS_STEP_HOLDS "(step.state IN ('begun', 'done', 'failed')" \
+#define ROWS_STEP_HOLDS "((step.state IN ('begun', 'done', 'failed') AND NOT " ROWS_STEP_OVER ")" \
 			" OR (step.state = 'pending' AND instance.state IN ('planned', 'provisioning', 'stopped')))"
 /* What the steps of other instances that hold the target of s make of it; none: nobody else does. */
 int rows_step_others(struct store_tx *tx, const char ***ret, size_t *n, const char *name, const struct rows_step *s,

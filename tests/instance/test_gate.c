@@ -271,6 +271,40 @@ static void stuck(void **state)
 	assert_true(kept >= 5 && stayed >= 2);
 }
 
+/* A create fails, and all that follows: what it had is in quarantine, and it still has a port. What was released is the next guest's,
+ * and free after that one. */
+static void next_guest(void **state)
+{
+	unsigned lent = 0;
+
+	(void)state;
+	for (unsigned k = 1, taken = 0; k < 40; k++, taken = 0) {
+		autofree char *before = NULL;
+		struct fx fx;
+
+		fx_new(&fx);
+		before = fake_text(fx.machine);
+		fx_open(&fx);
+		fake_arm(fx.machine, FAKE_FAIL, FAKE_BEFORE, k, true);
+		(void)fx_wait(&fx, fx_create(&fx, &fx_a));
+		fake_disarm(fx.machine);
+		(void)fx_release_all(&fx);
+		taken = fx_taken(&fx);
+		if (!taken) {
+			lent += fn(&fx, GPU)->resets > 0;
+			fx_create_done(&fx, &fx_c);
+			assert_true(fx_wait(&fx, fx_delete(&fx, "c")));
+			assert_string_equal(fn(&fx, GPU)->d.driver, "nvidia");
+			assert_string_equal(fn(&fx, GPU)->d.override, "");
+		}
+		assert_true(fx_wait(&fx, fx_delete(&fx, "a")));
+		(void)fx_release_all(&fx);
+		fx_expect_machine(&fx, before);
+		fx_done(&fx);
+	}
+	assert_true(lent > 5);
+}
+
 /* By hand: what an instance has stays with it, and is not given back to be lent again. */
 static void by_hand(void **state)
 {
@@ -324,7 +358,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(clean_release), cmocka_unit_test(sick),	cmocka_unit_test(dead_before),
 		cmocka_unit_test(scrubbed),	 cmocka_unit_test(by_hand), cmocka_unit_test(sick_vf),
-		cmocka_unit_test(no_reset),	 cmocka_unit_test(stuck),
+		cmocka_unit_test(no_reset),	 cmocka_unit_test(stuck),	cmocka_unit_test(next_guest),
 	};
 
 	log_init((enum log_level)0); /* failures are what is tested here */
