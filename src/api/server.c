@@ -546,7 +546,7 @@ static int start_mhd(struct api_server *s, int listen_fd, struct error *err)
 				  MHD_OPTION_LISTEN_SOCKET, listen_fd,
 				  MHD_OPTION_CONNECTION_LIMIT, (unsigned)API_CONNECTIONS_MAX,
 				  MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
-				  MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)32 * 1024,
+				  MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)API_HEAD_MAX,
 				  MHD_OPTION_STRICT_FOR_CLIENT, 1,
 				  MHD_OPTION_UNESCAPE_CALLBACK, keep_encoded, NULL,
 				  MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);

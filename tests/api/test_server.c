@@ -382,6 +382,32 @@ static void large_bodies_are_refused(void **state)
 	assert_ptr_equal(strstr(answer, "HTTP/1.1 413"), answer);
 }
 
+static void long_heads_are_refused(void **state)
+{
+	static const struct {
+		const char *start;
+		size_t      len; /* of the x that follow */
+		const char *answer;
+	} cases[] = {
+		{ "GET /v1/echo/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Trace: ", 6000, "HTTP/1.1 200 " },
+		{ "GET /v1/echo/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Trace: ", API_HEAD_MAX, "HTTP/1.1 431 " },
+		{ "GET /v1/echo/", API_HEAD_MAX, "HTTP/1.1 414 " },
+	};
+	char head[2 * API_HEAD_MAX], answer[4096];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		size_t n = strlen(cases[i].start);
+
+		memcpy(head, cases[i].start, n);
+		memset(head + n, 'x', cases[i].len);
+		memcpy(head + n + cases[i].len, "\r\n\r\n", 4);
+		raw(answer, head, n + cases[i].len + 4, 5000);
+		if (strncmp(answer, cases[i].answer, strlen(cases[i].answer)) != 0)
+			fail_msg("case %zu: %.60s", i, answer);
+	}
+}
+
 static void hostile_bytes_do_not_hurt(void **state)
 {
 	static const char *const bytes[] = {
@@ -751,7 +777,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(requests_arrive),           cmocka_unit_test(problems_become_errors),
 		cmocka_unit_test(answers_may_be_wrong),      cmocka_unit_test(nobody_there),
-		cmocka_unit_test(large_bodies_are_refused),  cmocka_unit_test(hostile_bytes_do_not_hurt),
+		cmocka_unit_test(large_bodies_are_refused), cmocka_unit_test(long_heads_are_refused),
+		cmocka_unit_test(hostile_bytes_do_not_hurt),
 		cmocka_unit_test(requests_wait),	     cmocka_unit_test(keys_are_heeded),
 		cmocka_unit_test(one_user_may_have_so_much), cmocka_unit_test(answers_that_nobody_takes),
 		cmocka_unit_test(the_limit_is_no_dead_end),  cmocka_unit_test(hostile_clients_hurt_nobody),
