@@ -31,12 +31,12 @@ struct rows {
 	struct arena *arena;
 	void         *all;
 	size_t        n, size; /* size: of one */
-	int (*read)(void *one, struct sqlite3_stmt *q, struct arena *arena, struct error *err);
+	int (*read)(void *one, struct store_rows *q, struct arena *arena, struct error *err);
 };
 
 static int read_rows(struct rows *rows, struct store_tx *tx, const char *sql, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	int r = store_query(tx, &q, sql, NO_ARGS, err);
 
 	while (r == 0 && (r = store_next(q, err)) > 0) {
@@ -47,7 +47,7 @@ static int read_rows(struct rows *rows, struct store_tx *tx, const char *sql, st
 	return r;
 }
 
-static const char *text(struct sqlite3_stmt *q, int column, struct arena *arena, bool *failed)
+static const char *text(struct store_rows *q, int column, struct arena *arena, bool *failed)
 {
 	const char *copy = arena_strdup(arena, store_text(q, column));
 
@@ -55,13 +55,13 @@ static const char *text(struct sqlite3_stmt *q, int column, struct arena *arena,
 	return copy;
 }
 
-static int bdf(struct bdf *ret, struct sqlite3_stmt *q, int column, struct error *err)
+static int bdf(struct bdf *ret, struct store_rows *q, int column, struct error *err)
 {
 	return bdf_parse(ret, store_text(q, column)) ? 0 : error_set(err, -EBADMSG, "the store has a device \"%s\", which is no BDF",
 								    store_text(q, column));
 }
 
-static int read_instance(void *one, struct sqlite3_stmt *q, struct arena *arena, struct error *err)
+static int read_instance(void *one, struct store_rows *q, struct arena *arena, struct error *err)
 {
 	struct reconcile_instance *in = one;
 	int state = inst_state_parse(store_text(q, 4));
@@ -80,7 +80,7 @@ struct owned_device {
 	struct reconcile_device d;
 };
 
-static int read_device(void *one, struct sqlite3_stmt *q, struct arena *arena, struct error *err)
+static int read_device(void *one, struct store_rows *q, struct arena *arena, struct error *err)
 {
 	struct owned_device *o = one;
 	bool failed = false;
@@ -98,7 +98,7 @@ struct owned_note {
 	struct reconcile_note note;
 };
 
-static int read_note(void *one, struct sqlite3_stmt *q, struct arena *arena, struct error *err)
+static int read_note(void *one, struct store_rows *q, struct arena *arena, struct error *err)
 {
 	struct owned_note *o = one;
 	bool failed = false;
@@ -107,7 +107,7 @@ static int read_note(void *one, struct sqlite3_stmt *q, struct arena *arena, str
 	return failed ? no_memory(err) : 0;
 }
 
-static int read_foreign(void *one, struct sqlite3_stmt *q, struct arena *arena, struct error *err)
+static int read_foreign(void *one, struct store_rows *q, struct arena *arena, struct error *err)
 {
 	struct reconcile_foreign *f = one;
 	bool failed = false;
@@ -116,7 +116,7 @@ static int read_foreign(void *one, struct sqlite3_stmt *q, struct arena *arena, 
 	return failed ? no_memory(err) : bdf(&f->bdf, q, 1, err);
 }
 
-static int read_sick(void *one, struct sqlite3_stmt *q, struct arena *arena, struct error *err)
+static int read_sick(void *one, struct store_rows *q, struct arena *arena, struct error *err)
 {
 	(void)arena;
 	return bdf(one, q, 1, err);
@@ -197,7 +197,7 @@ int adopt_rows_load(struct store_tx *tx, struct reconcile_input *ret, struct are
 
 int adopt_rows_domain(struct store_tx *tx, const char **ret, const char *name, struct arena *arena, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	int r = store_query(tx, &q, "SELECT coalesce(domain, name) FROM instance WHERE name = ?", ARGS(ARG_TEXT(name)), err);
 
 	if (r == 0)
@@ -210,7 +210,7 @@ int adopt_rows_domain(struct store_tx *tx, const char **ret, const char *name, s
 
 int adopt_rows_check(struct store_tx *tx, const char *name, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	int r = store_query(tx, &q, "SELECT device, text FROM finding WHERE instance = ? AND rule = 'device.foreign' ORDER BY device",
 			    ARGS(ARG_TEXT(name)), err);
 
@@ -221,7 +221,7 @@ int adopt_rows_check(struct store_tx *tx, const char *name, struct error *err)
 
 int adopt_rows_check_function(struct store_tx *tx, struct bdf fn, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	char name[BDF_TEXT_MAX];
 	int r = store_query(tx, &q, "SELECT domain FROM foreign_device WHERE bdf = ?", ARGS(ARG_TEXT(bdf_text(name, fn))), err);
 

@@ -13,7 +13,7 @@
 
 static int count(struct store_tx *tx, struct inst_count **ret, size_t *n, const char *sql, struct arena *arena, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	struct inst_count *list = arena_array(arena, COUNTS_MAX, sizeof(*list));
 	int r = store_query(tx, &q, sql, NO_ARGS, err);
 

@@ -24,7 +24,7 @@ int rows_finding_drop(struct store_tx *tx, const char *name, const char *rule, c
 int rows_findings(struct store_tx *tx, struct rows_finding **ret, size_t *n, const char *name, struct arena *arena,
 		  struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	struct rows_finding *f = NULL;
 	size_t i = 0;
 	int r;

@@ -193,7 +193,7 @@ int inst_acs_restore(struct inst_manager *m, uint64_t *ret_op, struct error *err
 
 /* ---- who holds what ------------------------------------------------------------------------------------- */
 
-static int read_hold(struct inst_acs_hold *ret, struct sqlite3_stmt *q, struct arena *arena, struct error *err)
+static int read_hold(struct inst_acs_hold *ret, struct store_rows *q, struct arena *arena, struct error *err)
 {
 	uint64_t was;
 
@@ -206,7 +206,7 @@ static int read_hold(struct inst_acs_hold *ret, struct sqlite3_stmt *q, struct a
 
 static int holds(struct store_tx *tx, struct inst_acs_hold **ret, size_t *n, struct arena *arena, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	struct inst_acs_hold *h = NULL;
 	size_t i = 0;
 	int r;

@@ -46,7 +46,7 @@ int image_disk_read(struct image_disk *ret, const char *to, struct error *err)
 #define SELECT_IMAGE "SELECT substr(instance.name, 7), instance.error, instance.state, instance.created, instance.operation, image.format," \
 		     " image.size, image.virtual_size, image.mtime, image.sha256 FROM instance LEFT JOIN image ON image.instance = instance.name "
 
-static int read_image(struct inst_image *ret, struct sqlite3_stmt *q, struct arena *arena, struct error *err)
+static int read_image(struct inst_image *ret, struct store_rows *q, struct arena *arena, struct error *err)
 {
 	int state = inst_state_parse(store_text(q, 2));
 
@@ -68,7 +68,7 @@ static int read_image(struct inst_image *ret, struct sqlite3_stmt *q, struct are
 /* 1: it is there */
 static int find(struct store_tx *tx, struct inst_image *ret, const char *name, struct arena *arena, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	char holder[HOLDER_MAX];
 	int r = store_query(tx, &q, SELECT_IMAGE "WHERE instance.name = ?", ARGS(ARG_TEXT(holder_of(holder, name))), err);
 
@@ -199,7 +199,7 @@ int inst_image_add(struct inst_manager *m, uint64_t *ret_op, const struct inst_i
 
 static int check_unused(struct store_tx *tx, const char *name, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	int r = store_query(tx, &q, SELECT_USERS, ARGS(ARG_TEXT(name)), err);
 
 	if (r == 0)
@@ -250,7 +250,7 @@ static void add_size(struct json_out *o, const char *key, bool known, uint64_t s
 
 static int add_image(struct json_out *all, json_object *list, struct store_tx *tx, const struct inst_image *i, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	json_object *users = json_object_new_array();
 	struct json_out o = json_out_new();
 	bool known = *i->facts.sha256;
@@ -279,7 +279,7 @@ static int add_image(struct json_out *all, json_object *list, struct store_tx *t
 static int images(struct inst_manager *m, json_object **ret, const char *name, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL; /* goes before tx does */
+	auto_(store_query_free) struct store_rows *q = NULL; /* goes before tx does */
 	json_object *list = json_object_new_array();
 	struct json_out all = { .obj = list, .failed = !list };
 	struct arena arena = { 0 };

@@ -288,7 +288,7 @@ static void set_serial(json_object *list, const char *bdf, const char *serial)
 static int add_serials(struct inst_manager *m, json_object *gpus, json_object *vfs, const char *name, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	int r = store_begin(&tx, m->store, err);
 
 	set_serial(gpus, NULL, NULL);

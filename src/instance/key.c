@@ -20,7 +20,7 @@ static int drop_old(struct store_tx *tx, int64_t now, struct error *err)
 
 static int count(struct store_tx *tx, int64_t *ret, int64_t uid, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	int r = store_query(tx, &q, "SELECT count(*) FROM request_key WHERE uid = ?", ARGS(ARG_INT(uid)), err);
 
 	if (r == 0)
@@ -47,7 +47,7 @@ int key_add(struct store_tx *tx, const struct inst_key *key, uint64_t op, int64_
 
 static int find(struct store_tx *tx, uint64_t *ret, const struct inst_key *key, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	int r = store_query(tx, &q, "SELECT operation, digest FROM request_key WHERE uid = ? AND key = ?",
 			    ARGS(ARG_INT(key->uid), ARG_TEXT(key->text)), err);
 

@@ -64,7 +64,7 @@ int life_begin_start(struct store_tx *tx, const struct rows_instance *in, struct
 /* Its plan is for other places, and nobody has made another one: who started it does not know of that. */
 static int check_place(struct store_tx *tx, const struct asked *a, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	int r = a->wish->op != OP_START ? 0 : store_query(tx, &q, "SELECT device, text FROM finding WHERE instance = ? AND rule = ? ORDER BY device",
 							  ARGS(ARG_TEXT(a->name), ARG_TEXT(ADOPT_MOVED)), err);
 
@@ -260,7 +260,7 @@ int life_run_reset(struct inst_manager *m, struct job *j, struct error *err)
 /* A clock that was set back makes no crash of tomorrow: such a one does not count. */
 static int count_crash(struct store_tx *tx, const char *name, int64_t seconds, int64_t *ret, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	int64_t now = time(NULL);
 	int r = store_exec(tx, "DELETE FROM crash WHERE at < ? OR at > ?", ARGS(ARG_INT(now - seconds), ARG_INT(now)), err);
 

@@ -139,7 +139,7 @@ void inst_expect(struct inst_manager *m, const char *name, uint64_t generation)
 /* In the transaction that begins something: nothing comes between. Whether there is one is for the caller's function. */
 static int check_expected(struct store_tx *tx, const char *name, uint64_t generation, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	int r = store_query(tx, &q, "SELECT generation FROM instance WHERE name = ?", ARGS(ARG_TEXT(name)), err);
 
 	if (r == 0)
@@ -310,7 +310,7 @@ int manager_check_idle(struct store_tx *tx, const struct rows_instance *in, stru
 /* Of one that was never started nothing was done to the machine. */
 static int is_untouched(struct store_tx *tx, bool *ret, const struct rows_instance *in, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	int r = store_query(tx, &q, "SELECT 1 FROM step WHERE instance = ? AND state <> 'pending' LIMIT 1", ARGS(ARG_TEXT(in->name)), err);
 
 	if (r == 0)
@@ -385,7 +385,7 @@ int inst_settings_held(struct inst_manager *m, struct plan_settings_held **ret, 
 int inst_generation_next(struct inst_manager *m, uint64_t *ret, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL; /* goes before tx does */
+	auto_(store_query_free) struct store_rows *q = NULL; /* goes before tx does */
 	uint64_t next;
 	int r;
 

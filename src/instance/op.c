@@ -71,7 +71,7 @@ int op_add(struct store_tx *tx, uint64_t *ret, enum op_kind kind, const char *na
 	return r;
 }
 
-static int read_op(struct op *ret, struct sqlite3_stmt *q, struct arena *arena, struct error *err)
+static int read_op(struct op *ret, struct store_rows *q, struct arena *arena, struct error *err)
 {
 	int kind = strtab_find(op_kinds, OP_KIND_MAX_, store_text(q, 1));
 	int state = strtab_find(op_states, OP_STATE_MAX_, store_text(q, 3));
@@ -101,7 +101,7 @@ static int read_op(struct op *ret, struct sqlite3_stmt *q, struct arena *arena, 
 static int find(struct store_tx *tx, struct op **ret, const char *sql, const struct store_arg *args,
 		struct arena *arena, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	struct op *op;
 	int r;
 
@@ -133,7 +133,7 @@ int op_find(struct store_tx *tx, struct op **ret, uint64_t id, struct arena *are
 
 int op_list(struct store_tx *tx, struct op **ret, size_t *n, const struct op_filter *f, struct arena *arena, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	struct op *list = arena_array(arena, f->limit, sizeof(*list));
 	int r;
 
@@ -157,7 +157,7 @@ int op_next(struct store_tx *tx, struct op **ret, uint64_t after, struct arena *
 
 static int number(struct store_tx *tx, uint64_t *ret, const char *sql, const struct store_arg *args, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	int r;
 
 	r = store_query(tx, &q, sql, args, err);
@@ -191,7 +191,7 @@ int op_grace(struct store_tx *tx, uint64_t id, unsigned seconds, struct error *e
 
 int op_check_none(struct store_tx *tx, const char *name, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	int r = store_query(tx, &q, "SELECT id, kind FROM operation WHERE finished = 0 AND instance = ?", ARGS(ARG_TEXT(name)), err);
 
 	if (r == 0)

@@ -69,7 +69,7 @@ int wear_add(struct store_tx *tx, struct bdf bdf, struct error *err)
 
 int quarantine_check(struct store_tx *tx, const char *instance, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	int r = store_query(tx, &q, "SELECT quarantine.bdf, reason FROM quarantine JOIN device USING(bdf) WHERE instance = ? AND NOT away"
 				    " AND (quarantine.serial = '' OR device.serial IS NULL OR quarantine.serial = device.serial) ORDER BY bdf",
 			    ARGS(ARG_TEXT(instance)), err);
@@ -88,13 +88,13 @@ int quarantine_set_away(struct store_tx *tx, const struct quarantine *q, bool aw
 			  ARGS(ARG_INT(away), ARG_TEXT(bdf_text(text, q->bdf)), ARG_TEXT(q->serial ? q->serial : "")), err);
 }
 
-static int copy(const char **ret, struct sqlite3_stmt *q, int column, struct arena *arena, struct error *err)
+static int copy(const char **ret, struct store_rows *q, int column, struct arena *arena, struct error *err)
 {
 	*ret = store_null(q, column) ? NULL : arena_strdup(arena, store_text(q, column));
 	return *ret || store_null(q, column) ? 0 : no_memory(err);
 }
 
-static int read_row(struct quarantine *ret, struct sqlite3_stmt *q, struct arena *arena, struct error *err)
+static int read_row(struct quarantine *ret, struct store_rows *q, struct arena *arena, struct error *err)
 {
 	int r;
 
@@ -113,7 +113,7 @@ static int read_row(struct quarantine *ret, struct sqlite3_stmt *q, struct arena
 
 int quarantine_find(struct store_tx *tx, struct quarantine **ret, struct bdf bdf, const char *serial, struct arena *arena, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	char text[BDF_TEXT_MAX];
 	int r = store_query(tx, &q, "SELECT " COLUMNS " FROM quarantine WHERE bdf = ?1 AND (serial = ?2 OR (NOT away AND (?2 IS NULL OR serial = '')))"
 				 " ORDER BY since DESC",
@@ -153,7 +153,7 @@ int quarantine_say(struct store_tx *tx, const struct quarantine *q, const char *
 
 int quarantine_list(struct store_tx *tx, struct quarantine **ret, size_t *n, struct arena *arena, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	struct quarantine *all = NULL;
 	int r = store_query(tx, &q, "SELECT " COLUMNS ", count(*) OVER () FROM quarantine ORDER BY bdf", NO_ARGS, err);
 
@@ -196,7 +196,7 @@ int inst_quarantined(struct inst_manager *m, struct plan_sick **ret, size_t *n, 
 int inst_wear(struct inst_manager *m, struct plan_wear **ret, size_t *n, struct arena *arena, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL; /* goes before tx does */
+	auto_(store_query_free) struct store_rows *q = NULL; /* goes before tx does */
 	struct plan_wear *all = NULL;
 	int r = store_begin(&tx, m->store, err);
 
@@ -290,7 +290,7 @@ int inst_quarantine_add(struct inst_manager *m, struct bdf bdf, const char *reas
 /* What an instance has is its as long as a guest may run, or something is done to it. */
 static int check_free(struct store_tx *tx, const char *bdf, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	int r = store_query(tx, &q, "SELECT name, state FROM device JOIN instance ON name = device.instance WHERE bdf = ? AND (state <> 'stopped'"
 				    " OR EXISTS(SELECT 1 FROM operation WHERE operation.instance = name AND finished = 0))", ARGS(ARG_TEXT(bdf)), err);
 

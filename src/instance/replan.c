@@ -27,7 +27,7 @@ static int no_memory(struct error *err)
 
 static int read_devices(struct store_tx *tx, struct bdf **ret, size_t *n, const char *name, struct arena *arena, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	struct bdf *all = NULL;
 	size_t i = 0;
 	int r = store_query(tx, &q, "SELECT count(*) OVER (), bdf FROM device WHERE instance = ? ORDER BY bdf", ARGS(ARG_TEXT(name)), err);
@@ -48,7 +48,7 @@ static int read_devices(struct store_tx *tx, struct bdf **ret, size_t *n, const 
 
 static int has_moved(struct store_tx *tx, bool *ret, const char *name, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	int r = store_query(tx, &q, "SELECT 1 FROM finding WHERE instance = ? AND rule = ?", ARGS(ARG_TEXT(name), ARG_TEXT(ADOPT_MOVED)), err);
 
 	if (r == 0)
@@ -77,7 +77,7 @@ int inst_moved(struct inst_manager *m, struct inst_moved *ret, const char *name,
 
 int inst_to_start(struct inst_manager *m, const char ***ret, size_t *n, struct arena *arena, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	auto_(store_end) struct store_tx *tx = NULL;
 	const char **name = NULL;
 	size_t i = 0;

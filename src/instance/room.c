@@ -19,7 +19,7 @@
 	" OR EXISTS (SELECT 1 FROM step WHERE step.instance = name AND step.state IN ('begun', 'done', 'failed'))" \
 	" ORDER BY name, cell.key"
 
-static int read_room(struct plan_room *ret, struct sqlite3_stmt *q, struct arena *arena, struct error *err)
+static int read_room(struct plan_room *ret, struct store_rows *q, struct arena *arena, struct error *err)
 {
 	struct cpuset *cpus = NULL;
 
@@ -44,7 +44,7 @@ static int read_room(struct plan_room *ret, struct sqlite3_stmt *q, struct arena
 
 static int count(struct store_tx *tx, size_t *ret, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	int r = store_query(tx, &q, "SELECT count(*) FROM (" CELLS ")", NO_ARGS, err);
 
 	if (r == 0)
@@ -58,7 +58,7 @@ static int count(struct store_tx *tx, size_t *ret, struct error *err)
 int inst_rooms(struct inst_manager *m, struct plan_room **ret, size_t *n, struct arena *arena, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL; /* goes before tx does */
+	auto_(store_query_free) struct store_rows *q = NULL; /* goes before tx does */
 	struct plan_room *room = NULL;
 	size_t max = 0, i = 0;
 	int r = store_begin(&tx, m->store, err);

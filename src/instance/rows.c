@@ -46,7 +46,7 @@ int rows_instance_add(struct store_tx *tx, const struct rows_instance *in, struc
 			  err);
 }
 
-static int read_instance(struct rows_instance *ret, struct sqlite3_stmt *q, struct arena *arena,
+static int read_instance(struct rows_instance *ret, struct store_rows *q, struct arena *arena,
 			 struct error *err)
 {
 	bool error = !store_null(q, 3);
@@ -76,7 +76,7 @@ static int read_instance(struct rows_instance *ret, struct sqlite3_stmt *q, stru
 static int find_instance(struct store_tx *tx, struct rows_instance **ret, const char *where, const char *name, struct arena *arena,
 			 struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	struct rows_instance *in;
 	int r;
 
@@ -124,7 +124,7 @@ int rows_instance_domain(struct store_tx *tx, const char *name, const char *doma
 static int count(struct store_tx *tx, size_t *ret, const char *sql, const struct store_arg *args,
 		 struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	int r;
 
 	r = store_query(tx, &q, sql, args, err);
@@ -143,7 +143,7 @@ bool rows_is_holder(const char *name)
 static int names_of(struct store_tx *tx, const char ***ret, size_t *n, const char *sql, const struct store_arg *args, struct arena *arena,
 		    struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	const char **names;
 	size_t max = 0, i = 0;
 	int r;
@@ -205,7 +205,7 @@ int rows_instance_operation(struct store_tx *tx, const char *name, uint64_t op, 
 
 int rows_device_add(struct store_tx *tx, struct bdf bdf, const char *name, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	char text[BDF_TEXT_MAX];
 	int r;
 
@@ -237,7 +237,7 @@ int rows_devices_drop(struct store_tx *tx, const char *name, struct error *err)
 int rows_devices(struct store_tx *tx, struct plan_taken **ret, size_t *n, struct arena *arena,
 		 struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	struct plan_taken *taken;
 	size_t max = 0, i = 0;
 	int r;
@@ -275,7 +275,7 @@ int rows_step_add(struct store_tx *tx, const char *name, const struct rows_step 
 }
 
 /* From a row that begins with STEP_COLUMNS. */
-static int read_step(struct rows_step *ret, struct sqlite3_stmt *q, struct arena *arena, struct error *err)
+static int read_step(struct rows_step *ret, struct store_rows *q, struct arena *arena, struct error *err)
 {
 	int kind = plan_step_parse(store_text(q, 1));
 	int state = strtab_find(step_states, STEP_STATE_MAX_, store_text(q, 5));
@@ -303,7 +303,7 @@ static int read_step(struct rows_step *ret, struct sqlite3_stmt *q, struct arena
 int rows_steps(struct store_tx *tx, struct rows_step **ret, size_t *n, const char *name,
 	       struct arena *arena, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	struct rows_step *steps;
 	size_t max = 0, i = 0;
 	int r;
@@ -345,7 +345,7 @@ int rows_step_others(struct store_tx *tx, const char ***ret, size_t *n, const ch
 		     struct arena *arena, struct error *err)
 {
 	const struct store_arg *args = ARGS(ARG_TEXT(plan_step_text(s->kind)), ARG_TEXT(s->target), ARG_TEXT(name));
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	size_t max = 0, i = 0;
 	const char **to;
 	int r = count(tx, &max, "SELECT count(*)" OTHERS, args, err);
@@ -376,7 +376,7 @@ int rows_original_keep(struct store_tx *tx, const struct rows_step *s, const cha
 int rows_original_find(struct store_tx *tx, const char **ret, const struct rows_step *s,
 		       struct arena *arena, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	const char *value = NULL;
 	int r;
 
@@ -398,7 +398,7 @@ int rows_original_find(struct store_tx *tx, const char **ret, const struct rows_
 int rows_originals_acs(struct store_tx *tx, struct plan_acs_held **ret, size_t *n, struct arena *arena, struct error *err)
 {
 	const char *kind = plan_step_text(PLAN_STEP_ACS);
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	struct plan_acs_held *held;
 	size_t max = 0, i = 0;
 	uint64_t was;
@@ -430,7 +430,7 @@ int rows_originals_settings(struct store_tx *tx, struct plan_settings_held **ret
 #define SETTINGS " FROM original WHERE kind IN (?, ?, ?)"
 	const struct store_arg *args = ARGS(ARG_TEXT(plan_step_text(PLAN_STEP_POWER)), ARG_TEXT(plan_step_text(PLAN_STEP_DEVCTL)),
 					    ARG_TEXT(plan_step_text(PLAN_STEP_DEVCTL2)));
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	struct plan_settings_held *held;
 	size_t max = 0, i = 0;
 	int r;

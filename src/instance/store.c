@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "instance/store_statement.h"
 
 #define BUSY_TIMEOUT_MS 2000
 
@@ -24,6 +25,7 @@ struct store_tx {
 
 struct store {
 	sqlite3        *db;   /* owned */
+	struct statements statements;
 	char           *path; /* owned */
 	pthread_mutex_t lock; /* held from store_begin to store_end */
 	struct store_tx tx;
@@ -189,24 +191,34 @@ static int bind_all(sqlite3_stmt *q, const struct store_arg *args)
 	return r;
 }
 
-int store_query(struct store_tx *tx, struct sqlite3_stmt **ret, const char *sql,
-		const struct store_arg *args, struct error *err)
+/* SQLite's errcode may be of an earlier call where there was no memory for ours. */
+static int take(struct store *s, struct store_rows **ret, const char *sql, struct error *err)
 {
-	auto_(store_query_free) sqlite3_stmt *q = NULL;
+	int r = statement_take(&s->statements, ret, s->db, sql);
 
-	if (sqlite3_prepare_v2(tx->store->db, sql, -1, &q, NULL) != SQLITE_OK)
-		return tx_error(tx, err);
-	if (bind_all(q, args) != SQLITE_OK)
+	if (r == SQLITE_NOMEM)
+		return error_set(err, -ENOMEM, "no memory for the store %s", s->path);
+	return r == SQLITE_OK ? 0 : sql_error(s->db, s->path, err);
+}
+
+int store_query(struct store_tx *tx, struct store_rows **ret, const char *sql, const struct store_arg *args, struct error *err)
+{
+	auto_(store_query_free) struct store_rows *q = NULL;
+	int r = take(tx->store, &q, sql, err);
+
+	if (r < 0)
+		return r;
+	if (bind_all(q->q, args) != SQLITE_OK)
 		return tx_error(tx, err);
 	*ret = steal(q);
 	return 0;
 }
 
-int store_next(struct sqlite3_stmt *q, struct error *err)
+int store_next(struct store_rows *q, struct error *err)
 {
-	sqlite3 *db = sqlite3_db_handle(q);
+	sqlite3 *db = sqlite3_db_handle(q->q);
 
-	switch (sqlite3_step(q)) {
+	switch (sqlite3_step(q->q)) {
 	case SQLITE_ROW:
 		return 1;
 	case SQLITE_DONE:
@@ -216,32 +228,33 @@ int store_next(struct sqlite3_stmt *q, struct error *err)
 	}
 }
 
-int64_t store_int(struct sqlite3_stmt *q, int column)
+int64_t store_int(struct store_rows *q, int column)
 {
-	return sqlite3_column_int64(q, column);
+	return sqlite3_column_int64(q->q, column);
 }
 
-const char *store_text(struct sqlite3_stmt *q, int column)
+const char *store_text(struct store_rows *q, int column)
 {
-	const unsigned char *text = sqlite3_column_text(q, column); /* NULL also without memory */
+	const unsigned char *text = sqlite3_column_text(q->q, column); /* NULL also without memory */
 
 	return text ? (const char *)text : "";
 }
 
-bool store_null(struct sqlite3_stmt *q, int column)
+bool store_null(struct store_rows *q, int column)
 {
-	return sqlite3_column_type(q, column) == SQLITE_NULL;
+	return sqlite3_column_type(q->q, column) == SQLITE_NULL;
 }
 
-struct sqlite3_stmt *store_query_free(struct sqlite3_stmt *q)
+struct store_rows *store_query_free(struct store_rows *q)
 {
-	(void)sqlite3_finalize(q); /* repeats the error of the last step, which was reported there */
+	if (q)
+		statement_give(q);
 	return NULL;
 }
 
 int store_exec(struct store_tx *tx, const char *sql, const struct store_arg *args, struct error *err)
 {
-	auto_(store_query_free) sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	int r;
 
 	r = store_query(tx, &q, sql, args, err);
@@ -251,6 +264,15 @@ int store_exec(struct store_tx *tx, const char *sql, const struct store_arg *arg
 		r = store_next(q, err);
 	while (r > 0);
 	return r;
+}
+
+/* A statement that has no rows, whatever is open. */
+static int run(struct store *s, const char *sql, struct error *err)
+{
+	auto_(store_query_free) struct store_rows *q = NULL;
+	int r = take(s, &q, sql, err);
+
+	return r < 0 ? r : store_next(q, err);
 }
 
 int64_t store_last_id(struct store_tx *tx)
@@ -264,9 +286,8 @@ int store_begin(struct store_tx **ret, struct store *s, struct error *err)
 
 	(void)pthread_mutex_lock(&s->lock); /* cannot fail: a normal mutex, never taken twice */
 	assert(!s->tx.open);
-	if (sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK) {
-		r = sql_error(s->db, s->path, err);
-		assert(r < 0);
+	r = run(s, "BEGIN IMMEDIATE", err);
+	if (r < 0) {
 		(void)pthread_mutex_unlock(&s->lock);
 		return r;
 	}
@@ -278,9 +299,12 @@ int store_begin(struct store_tx **ret, struct store *s, struct error *err)
 
 int store_commit(struct store_tx *tx, struct error *err)
 {
+	int r;
+
 	assert(tx->open);
-	if (sqlite3_exec(tx->store->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
-		return tx_error(tx, err);
+	r = run(tx->store, "COMMIT", err);
+	if (r < 0)
+		return r;
 	tx->open = false;
 	tx->store->commits++;
 	if (tx->ends && tx->store->ended)
@@ -327,11 +351,13 @@ uint64_t store_commits(const struct store *s)
 
 struct store_tx *store_end(struct store_tx *tx)
 {
+	struct error ignored = ERROR_INIT; /* whoever failed has said why */
+
 	if (!tx)
 		return NULL;
 	/* SQLite rolls back by itself on some errors (sqlite3_get_autocommit(3)); nothing is left then */
 	if (tx->open && !sqlite3_get_autocommit(tx->store->db))
-		(void)sqlite3_exec(tx->store->db, "ROLLBACK", NULL, NULL, NULL);
+		(void)run(tx->store, "ROLLBACK", &ignored);
 	tx->open = false;
 	(void)pthread_mutex_unlock(&tx->store->lock);
 	return NULL;
@@ -340,18 +366,15 @@ struct store_tx *store_end(struct store_tx *tx)
 /* One row of one column, such as a pragma's answer; "" without a row. */
 static int ask(struct store *s, char *ret, size_t size, const char *sql, struct error *err)
 {
-	auto_(store_query_free) sqlite3_stmt *q = NULL;
-	int r;
+	auto_(store_query_free) struct store_rows *q = NULL;
+	int r = take(s, &q, sql, err);
 
 	ret[0] = '\0';
-	if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) != SQLITE_OK)
-		return sql_error(s->db, s->path, err);
-	r = sqlite3_step(q);
-	if (r == SQLITE_ROW)
+	if (r == 0)
+		r = store_next(q, err);
+	if (r > 0)
 		(void)sqlite3_snprintf((int)size, ret, "%s", store_text(q, 0));
-	else if (r != SQLITE_DONE)
-		return sql_error(s->db, s->path, err);
-	return 0;
+	return r < 0 ? r : 0;
 }
 
 /* locking_mode=EXCLUSIVE: two daemons on one store would both run its queue. It is released by the
@@ -454,6 +477,7 @@ int store_open(struct store **ret, const char *path, struct error *err)
 		r = check_version(s, err);
 	if (r < 0)
 		return r;
+	statements_done(&s->statements); /* those of the start */
 	(void)sqlite3_wal_hook(s->db, count_pages, s);
 	*ret = steal(s);
 	return 0;
@@ -464,7 +488,8 @@ struct store *store_close(struct store *s)
 	if (!s)
 		return NULL;
 	assert(!s->tx.open);
-	(void)sqlite3_close(s->db); /* every statement is finalized: nothing can keep it */
+	statements_done(&s->statements);
+	(void)sqlite3_close(s->db); /* nothing can keep it any more */
 	free(s->path);
 	(void)pthread_mutex_destroy(&s->lock);
 	free(s);

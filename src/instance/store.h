@@ -10,7 +10,7 @@
 #include "base/auto.h"
 
 struct error;
-struct sqlite3_stmt;
+struct store_rows;
 struct store;    /* opaque */
 struct store_tx; /* opaque: proof that a transaction is open */
 
@@ -52,14 +52,14 @@ int     store_exec(struct store_tx *tx, const char *sql, const struct store_arg 
 int64_t store_last_id(struct store_tx *tx); /* of the last INSERT */
 
 /* A query: store_next returns 1 with a row, 0 at the end. Texts live until the next call on it. */
-int store_query(struct store_tx *tx, struct sqlite3_stmt **ret, const char *sql,
+int store_query(struct store_tx *tx, struct store_rows **ret, const char *sql,
 		const struct store_arg *args, struct error *err);
-int         store_next(struct sqlite3_stmt *q, struct error *err);
-int64_t     store_int(struct sqlite3_stmt *q, int column);
-const char *store_text(struct sqlite3_stmt *q, int column); /* "" for SQL NULL */
-bool        store_null(struct sqlite3_stmt *q, int column);
-struct sqlite3_stmt *store_query_free(struct sqlite3_stmt *q);
-AUTO_DEFINE(struct sqlite3_stmt *, store_query_free);
+int         store_next(struct store_rows *q, struct error *err);
+int64_t     store_int(struct store_rows *q, int column);
+const char *store_text(struct store_rows *q, int column); /* "" for SQL NULL */
+bool        store_null(struct store_rows *q, int column);
+struct store_rows *store_query_free(struct store_rows *q);
+AUTO_DEFINE(struct store_rows *, store_query_free);
 
 /* Serial number and PF of devices that have none yet: from how they looked when they were lent (instance/gate), and from the plan. */
 #define STORE_IDENTIFY "UPDATE device SET serial = coalesce(serial, (SELECT nullif(nullif(substr(rest, 1, instr(rest, ' ') - 1), '-')," \

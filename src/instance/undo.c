@@ -81,7 +81,7 @@ int inst_cancel(struct inst_manager *m, uint64_t id, struct error *err)
 /* 1: one was added. */
 static int add_one(struct store_tx *tx, struct arena *arena, struct error *err)
 {
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	const char *name;
 	uint64_t op = 0;
 	int r = store_query(tx, &q, SQL_LEFT, ARGS(ARG_INT(-ETIMEDOUT)), err);

@@ -93,7 +93,7 @@ static void refused(struct bench *b, int code, const char *text)
 static const char *stored(struct bench *b, const char *sql)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
-	auto_(store_query_free) struct sqlite3_stmt *q = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	struct error err = ERROR_INIT;
 	int r;
 

@@ -42,7 +42,7 @@ static int64_t number(struct store *s, const char *sql)
 {
 	struct store_tx *tx = begin(s);
 	struct error err = ERROR_INIT;
-	struct sqlite3_stmt *q = NULL;
+	struct store_rows *q = NULL;
 	int64_t n;
 
 	if (store_query(tx, &q, sql, NO_ARGS, &err) < 0 || store_next(q, &err) != 1)
