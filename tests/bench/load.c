@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* load — how often a second, and how long each time:
- *   load CLIENTS SECONDS velad SOCKET METHOD:PATH... | velad SOCKET RESERVE:NAME | libvirt URI version|dump NAME|define NAME | hostile SOCKET PATH
+ *   load CLIENTS SECONDS velad SOCKET METHOD:PATH... | velad SOCKET RESERVE:NAME | libvirt URI version|dump NAME|define NAME FILE | hostile SOCKET PATH
  * Each client has a connection of its own, and asks as soon as it has its answer. libvirt's clients are threads, because its library waits;
- * velad's are one thread with epoll(7), where they are several. Prints
+ * velad's are one thread with epoll(7), where they are several and do not RESERVE. Prints
  * "CALLS CALLS_PER_SECOND P50_US P99_US P999_US FAILED". hostile: connections that are silent, slow, send without end, or do
  * not read their answers of PATH; prints nothing. RESERVE is an instance made without a start, and deleted; define, a domain that is defined
- * and undefined. For tests/bench/api. */
+ * and undefined, with what libvirt's QEMU driver does to its file and the test driver does not. For tests/bench/api. */
+#include <fcntl.h>
 #include <libvirt/libvirt.h>
 #include <libvirt/virterror.h>
 #include <pthread.h>
@@ -115,16 +116,32 @@ static bool ask(struct client *c, const char *what)
 	return strncmp(what, "RESERVE:", 8) == 0 ? reserve(c, path) : exchange(c, (int)(path - what - 1), what, path, "");
 }
 
-static bool define(struct client *c, const char *name)
+/* A domain's file as virFileRewrite() writes it; that takes its bytes to the disk, and not its name. */
+static bool write_file(const char *path, size_t len)
+{
+	char now[4096] = { 0 }, name[256];
+	bool ok;
+	int fd;
+
+	(void)snprintf(name, sizeof(name), "%s.new", path);
+	fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	ok = fd >= 0 && write(fd, now, len) == (ssize_t)len && fsync(fd) == 0;
+	if (fd >= 0)
+		(void)close(fd);
+	return ok && rename(name, path) == 0;
+}
+
+static bool define(struct client *c, const char *name, const char *file)
 {
 	virDomainPtr domain;
-	char xml[512];
+	char xml[512], path[200];
 	bool ok;
 
 	(void)snprintf(xml, sizeof(xml), "<domain type='test'><name>%s-%u</name><memory>65536</memory><vcpu>1</vcpu><os><type>hvm</type></os></domain>",
 		       name, c->number);
+	(void)snprintf(path, sizeof(path), "%s-%u", file, c->number);
 	domain = virDomainDefineXML(c->conn, xml);
-	ok = domain && virDomainUndefine(domain) == 0;
+	ok = domain && write_file(path, 2000) && virDomainUndefine(domain) == 0 && unlink(path) == 0;
 	if (domain)
 		(void)virDomainFree(domain);
 	return ok;
@@ -136,7 +153,7 @@ static bool call_libvirt(struct client *c)
 	char *text;
 
 	if (strcmp(target[1], "define") == 0)
-		return define(c, target[2]);
+		return define(c, target[2], target[3]);
 	if (!c->domain)
 		return virConnectGetLibVersion(c->conn, &version) == 0;
 	text = virDomainGetXMLDesc(c->domain, 0);
@@ -267,7 +284,7 @@ int main(int argc, char **argv)
 	}
 	virSetErrorFunc(NULL, quiet);
 	for (unsigned i = 0; i < n; i++) {
-		bool libvirt = strcmp(argv[3], "libvirt") == 0;
+		bool libvirt = strcmp(argv[3], "libvirt") == 0, waits = libvirt || strncmp(target[1], "RESERVE:", 8) == 0;
 
 		client[i] = (struct client){ .number = i, .us = malloc(SAMPLES_MAX / CLIENTS_MAX * sizeof(uint32_t)) };
 		client[i].fd = libvirt ? -1 : connect_to(target[0]);
@@ -278,7 +295,7 @@ int main(int argc, char **argv)
 		}
 		if (libvirt && strcmp(target[1], "dump") == 0)
 			client[i].domain = virDomainLookupByName(client[i].conn, target[2]);
-		if (n == 1 || libvirt)
+		if (n == 1 || waits)
 			(void)pthread_create(&client[i].thread, NULL, run, &client[i]);
 	}
 	from = now_ns();
