@@ -3,7 +3,7 @@
 #
 #   make                       build/velad, build/velad-helper, build/velad-libvirt and build/velactl
 #   make check                 check-unit, fuzz, then check-lab (root; emulates a whole GPU host)
-#   make chaos                 random histories and failing memory, for a night
+#   make chaos                 random histories, failing memory, and a kill and a failure at every point, for a night
 #   make tsan memcheck         every test program under ThreadSanitizer, under valgrind
 #   make demo                  a guest with a GPU and a VF below one switch, in the emulated GPU host (root)
 #   make SAN=address,undefined check-unit     with sanitizers; V=1 shows commands
@@ -133,18 +133,9 @@ lint:
 bench: all
 	$(Q)tests/bench/run
 
-# For a night: CHAOS random histories, memory that fails at every single allocation, and each kill and failure of tests/crash.
-CHAOS ?= 100000
+# CHAOS=n: so many random histories
 chaos: all build-tests
-	$(Q)HISTORY_SEEDS=$(CHAOS) $(B)/tests/instance/test_history
-	$(Q)MEMORY_STEP=1 $(B)/tests/instance/test_cut memory_fails
-	$(Q)tests/crash/run kill --build $(B)
-	$(Q)tests/crash/run kill --build $(B) --helper
-	$(Q)tests/crash/run kill --build $(B) --helper --helper-dies
-	$(Q)tests/crash/run fail --build $(B)
-	$(Q)tests/crash/run fail --build $(B) --helper
-	$(Q)tests/crash/run short --build $(B)
-	$(Q)tests/crash/adopt --build $(B) --helper domains boots cards upgrades hangs
+	$(Q)tests/check --build $(B) chaos
 
 fuzz:
 	$(Q)tests/fuzz/run

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The daemon is killed, the power goes and the disk fails at every single write to the store, during a create, a
  * delete and the recovery after either; memory and files run out. Afterwards the store can be read, what was accepted
- * is there, the machine is as it was or the operation is finished. */
+ * is there, the machine is as it was or the operation is finished.
+ *
+ * MEMORY_STEP=1, AGAIN_STEP=1: at every single allocation, every two writes (make chaos); else some of them. */
 #include <sys/resource.h>
 
 #include "instance/cut.h"
 #include "instance/fixture.h"
 
 enum job { JOB_CREATE, JOB_DELETE, JOB_RECOVER, JOB_MAX_ };
+
+static const char *const jobs[] = { "create", "delete" };
 
 struct shared {
 	struct cut cut;
@@ -76,7 +80,7 @@ static void live(struct scene *s, enum job job)
 	cut_now = &s->shared->cut;
 	r = inst_manager_new(&s->fx.m, &env, &err);
 	if (r == 0) {
-			if (job == JOB_CREATE)
+		if (job == JOB_CREATE)
 			r = inst_create(s->fx.m, &op, &request, plan, "uuid-of-a", &err);
 		else if (job == JOB_DELETE)
 			r = inst_delete(s->fx.m, &op, "a", &err);
@@ -169,12 +173,21 @@ static bool cut_at(enum job job, const struct cut *how, unsigned second)
 	return ended;
 }
 
+static unsigned step_of(const char *name, unsigned otherwise)
+{
+	const char *text = getenv(name);
+
+	return text ? (unsigned)atoi(text) : otherwise;
+}
+
 static unsigned everywhere(enum job job, enum cut_how how, uint32_t seed)
 {
+	static const char *const hows[] = { [CUT_KILL] = "killed", [CUT_KILL_HALF] = "killed in the middle", [CUT_POWER] = "without power" };
 	unsigned k = 1;
 
 	while (cut_at(job, &(struct cut){ .how = how, .at = k, .seed = seed ? seed + k : 0 }, 0))
 		k++;
+	print_message("# %s: %s at each of %u writes, seed %u\n", jobs[job], hows[how], k - 1, seed);
 	return k;
 }
 
@@ -198,12 +211,15 @@ static void power_goes(void **state)
 
 static void again_during_recovery(void **state)
 {
+	unsigned step = step_of("AGAIN_STEP", 7), n = 0;
+
 	(void)state;
-	for (unsigned k = 10; k < 40; k += 7)
-		for (unsigned second = 1; second < 40; second += 3) {
+	for (unsigned k = 10; k < 40; k += step)
+		for (unsigned second = 1; second < 40; second += (step + 1) / 2, n += 2) {
 			(void)cut_at(JOB_CREATE, &(struct cut){ .how = CUT_KILL, .at = k }, second);
 			(void)cut_at(JOB_DELETE, &(struct cut){ .how = CUT_POWER, .at = k, .seed = k * second }, second);
 		}
+	print_message("# ended twice, at %u pairs of writes\n", n);
 }
 
 /* The disk is full, or broken, at write k; the process lives. */
@@ -234,29 +250,36 @@ static void disk_fails(void **state)
 }
 
 /* Memory is short once, at allocation k: of every MEMORY_STEP-th k, all with MEMORY_STEP=1. */
-static void memory_fails(void **state)
+static void memory_fails(enum job job)
 {
-	const char *text = getenv("MEMORY_STEP");
-	unsigned step = text ? (unsigned)atoi(text) : 97;
+	unsigned step = step_of("MEMORY_STEP", 97), k = 1, n = 0;
+	bool fired = true;
 
-	(void)state;
 	if (CUT_HAS_SANITIZER)
 		skip();
-	for (int job = JOB_CREATE; job < JOB_RECOVER; job++) {
-		unsigned k = 1, n = 0;
-		bool fired = true;
+	for (; fired; k += step, n++) {
+		struct scene s;
 
-		for (; fired; k += step, n++) {
-			struct scene s;
-
-			begin(&s, (enum job)job);
-			(void)run(&s, (enum job)job, &(struct cut){ .how = CUT_MEMORY, .at = k });
-			fired = s.shared->cut.fired;
-			expect_good_end(&s, (enum job)job, s.shared->accepted, fired);
-			scene_done(&s);
-		}
-		assert_true(n > 5);
+		begin(&s, job);
+		(void)run(&s, job, &(struct cut){ .how = CUT_MEMORY, .at = k });
+		fired = s.shared->cut.fired;
+		expect_good_end(&s, job, s.shared->accepted, fired);
+		scene_done(&s);
 	}
+	assert_true(n > 5);
+	print_message("# %s: %u allocations failed, of %u\n", jobs[job], n - 1, k - 2 * step);
+}
+
+static void memory_fails_in_create(void **state)
+{
+	(void)state;
+	memory_fails(JOB_CREATE);
+}
+
+static void memory_fails_in_delete(void **state)
+{
+	(void)state;
+	memory_fails(JOB_DELETE);
 }
 
 /* So few files may be open that the store cannot be; and then a few more. */
@@ -275,8 +298,9 @@ static void files_run_out(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(power_goes),		 cmocka_unit_test(disk_fails),	 cmocka_unit_test(memory_fails), cmocka_unit_test(killed),
-	cmocka_unit_test(again_during_recovery), cmocka_unit_test(files_run_out),
+	cmocka_unit_test(power_goes),		 cmocka_unit_test(disk_fails),		cmocka_unit_test(memory_fails_in_create),
+	cmocka_unit_test(memory_fails_in_delete), cmocka_unit_test(killed),		cmocka_unit_test(again_during_recovery),
+	cmocka_unit_test(files_run_out),
 };
 
 /* One test in a process of its own, which says what it has to say into the file. */
