@@ -27,6 +27,7 @@ struct life {
 
 struct history {
 	uint32_t    seed;
+	bool        bare; /* there is no store at first */
 	struct life life[LIVES];
 };
 
@@ -38,13 +39,13 @@ static inline uint32_t draw(uint32_t *x, uint32_t below)
 	return (*x >> 3) % below;
 }
 
-static inline void history_make(struct history *h, uint32_t seed)
+static inline void history_make(struct history *h, uint32_t seed, bool bare)
 {
 	uint32_t x = seed * 2654435761u | 1;
 
 	unsigned lives = 1 + draw(&x, LIVES);
 
-	*h = (struct history){ .seed = seed };
+	*h = (struct history){ .seed = seed, .bare = bare };
 	for (size_t l = 0; l < LIVES; l++) {
 		struct life *life = &h->life[l];
 		unsigned actions = 2 + draw(&x, ACTIONS - 1);
@@ -52,7 +53,7 @@ static inline void history_make(struct history *h, uint32_t seed)
 		life->out = l >= lives;
 
 		life->end = (enum life_end)draw(&x, ENDS);
-		life->at = 1 + draw(&x, life->end == CRASH_AT_CALL ? 50 : 250);
+		life->at = 1 + draw(&x, life->end == CRASH_AT_CALL ? 50 : bare ? 250 : 100);
 		for (size_t i = 0; i < ACTIONS; i++) {
 			unsigned kind = draw(&x, 2 * KINDS);
 
@@ -68,7 +69,7 @@ static inline void history_print(const struct history *h)
 					     "reset from outside", "sick", "well", "request with a key" };
 	static const char *const ends[] = { "stops", "dies at call", "killed at write", "power lost at write" };
 
-	print_error("history of seed %u:\n", h->seed);
+	print_error("history of seed %u%s:\n", h->seed, h->bare ? ", without a store at first" : "");
 	for (size_t l = 0; l < LIVES; l++) {
 		if (h->life[l].out)
 			continue;

@@ -6,6 +6,7 @@
  *
  * HISTORY_SEEDS=n runs that many (make chaos: a hundred thousand), HISTORY_FIRST=n begins there, in HISTORY_JOBS processes (one for
  * each CPU). A history that fails is made as short as it can be and printed with its seed. */
+#include "base/file.h"
 #include "instance/cut.h"
 #include "instance/fixture.h"
 #include "instance/history.h"
@@ -37,6 +38,10 @@ struct scene {
 	struct shared *shared;
 	struct fake   *fresh; /* the machine as it was at first */
 };
+
+/* A store without anything in it, which most histories begin with: to make one takes a third of their time, and the early writes. */
+static char  *blank;
+static size_t nblank;
 
 static const struct fx_want *const wants[] = { &fx_a, &fx_b, &fx_c };
 
@@ -439,6 +444,26 @@ static void expect_end(struct scene *s)
 	}
 }
 
+static void blank_make(void)
+{
+	struct fx fx;
+
+	fx_new(&fx);
+	fx_open(&fx);
+	fx_close(&fx);
+	assert_int_equal(file_read(&blank, &nblank, fx.store, 1u << 20), 0);
+	fx_done(&fx);
+}
+
+static void blank_put(const char *path)
+{
+	FILE *f = fopen(path, "we");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(blank, 1, nblank, f), nblank);
+	assert_int_equal(fclose(f), 0);
+}
+
 /* True if all held. */
 static bool run_history(const struct history *h, bool tell)
 {
@@ -446,6 +471,8 @@ static bool run_history(const struct history *h, bool tell)
 	bool good;
 
 	fx_new(&s.fx);
+	if (!h->bare)
+		blank_put(s.fx.store);
 	s.shared = mmap(NULL, sizeof(*s.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_true(s.shared != MAP_FAILED);
 	for (size_t l = 0; l < LIVES && !s.shared->wrong[0]; l++)
@@ -502,7 +529,7 @@ static void run_seeds(unsigned first, unsigned n)
 		uint32_t seed = i < n ? first + i : found[i - n];
 		struct history h;
 
-		history_make(&h, seed);
+		history_make(&h, seed, seed % 8 == 0 || i >= n);
 		tally->histories++;
 		if (run_history(&h, true) || !atomic_compare_exchange_strong(&tally->failed, &none, seed))
 			continue; /* the first that fails is told */
@@ -520,6 +547,7 @@ static void histories(void **state)
 	int status;
 
 	(void)state;
+	blank_make();
 	tally = mmap(NULL, sizeof(*tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_true(tally != MAP_FAILED);
 	(void)fflush(NULL);
@@ -535,6 +563,7 @@ static void histories(void **state)
 	print_message("# %lu histories in %ld s: %lu daemons, of which %lu died at a call, %lu were killed at a write, %lu lost power; %lu operations\n",
 		      tally->histories, (long)(time(NULL) - start), tally->lives, tally->ends[CRASH_AT_CALL], tally->ends[KILLED_AT_WRITE],
 		      tally->ends[POWER_LOST], tally->accepted);
+	free(blank);
 	if (tally->failed)
 		fail_msg("seed %u", tally->failed);
 	assert_int_equal(tally->histories, n + ARRAY_SIZE(found));
