@@ -444,9 +444,11 @@ int host_inventory_update(struct inventory **ret, const struct inventory *old, c
 		return error_set(err, -ESTALE, "too much has changed");
 	inv = inventory_on(old, c);
 	u.rd.inv = inv;
-	u.at = calloc(ENTRIES_MAX, sizeof(*u.at));
-	u.fn = calloc(ENTRIES_MAX, sizeof(*u.fn));
-	if (inv && u.at && u.fn)
+	if (c->n) {
+		u.at = calloc(ENTRIES_MAX, sizeof(*u.at));
+		u.fn = calloc(ENTRIES_MAX, sizeof(*u.fn));
+	}
+	if (inv && (!c->n || (u.at && u.fn)))
 		r = update(&u, c, root, err);
 	arena_done(&u.scratch);
 	free(u.at);
@@ -473,7 +475,7 @@ bool host_inventory_complete(const struct inventory *inv, struct host_root *root
 {
 	struct arena scratch = { 0 };
 	struct host_names names;
-	size_t found = 0;
+	size_t found = 0; /* both are sorted, but of domains beyond ffff */
 	bool same = host_list(root, &names, &scratch, "sys/bus/pci/devices") == 0;
 
 	for (size_t i = 0; same && i < names.n; i++) {
@@ -481,7 +483,7 @@ bool host_inventory_complete(const struct inventory *inv, struct host_root *root
 
 		if (!bdf_parse(&bdf, names.name[i]))
 			continue; /* a finding already */
-		same = host_function_find(inv, bdf);
+		same = (found < inv->nfn && bdf_eq(inv->fn[found].bdf, bdf)) || host_function_find(inv, bdf);
 		found++;
 	}
 	arena_done(&scratch);

@@ -77,12 +77,12 @@ static bool goes_along(const struct host_function *o)
 
 const struct host_function *plan_group_stranger(const struct topo *t, const struct host_function *fn)
 {
-	const struct inventory *inv = topo_inventory(t);
+	uint32_t at = (uint32_t)(fn - topo_inventory(t)->fn);
 
-	for (size_t i = 0; i < inv->nfn; i++) {
-		const struct host_function *o = &inv->fn[i];
+	for (uint32_t i = topo_at(t, at)->group_first; i != TOPO_NONE; i = topo_at(t, i)->group_next) {
+		const struct host_function *o = topo_at(t, i)->fn;
 
-		if (o->iommu_group == fn->iommu_group && o != fn && !host_kind_is_bridge(o->facts->kind) &&
+		if (o != fn && !host_kind_is_bridge(o->facts->kind) &&
 		    (fn->facts->is_vf || o->facts->is_vf || fn->facts->kind != HOST_GPU || !bdf_same_device(o->bdf, fn->bdf) || !goes_along(o)))
 			return o;
 	}

@@ -40,7 +40,7 @@ static struct pcicap_link link_now(const struct topo *t, const struct topo_link 
 {
 	struct pcicap_link now = l->now;
 
-	if (l->most.speed && now.speed && may_idle(t, l->lower))
+	if (l->most.speed != now.speed && l->most.speed && now.speed && may_idle(t, l->lower))
 		now.speed = l->most.speed;
 	return now;
 }
@@ -60,12 +60,11 @@ unsigned place_link_percent(const struct topo *t, uint32_t at)
 }
 
 /* Of the narrowest link between the two, 0 unknown; and the percent of what its ends can do that one of them carries. */
-static int bandwidth(uint64_t *ret, unsigned *percent, const struct topo *t, uint32_t a, uint32_t b)
+static int bandwidth(uint64_t *ret, unsigned *percent, const struct topo *t, uint32_t a, uint32_t b, struct arena *arena)
 {
-	struct arena arena = { 0 };
 	struct topo_walk w = { 0 };
 	uint64_t least = 0;
-	int r = topo_path_walk(&w, t, a, b, &arena);
+	int r = topo_path_walk(&w, t, a, b, arena);
 
 	*percent = 100;
 	for (size_t i = 0; r == 0 && w.bandwidth && i < w.n; i++) {
@@ -76,7 +75,6 @@ static int bandwidth(uint64_t *ret, unsigned *percent, const struct topo *t, uin
 		if (v && percent_of(t, &w.hop[i].link) < *percent)
 			*percent = percent_of(t, &w.hop[i].link);
 	}
-	arena_done(&arena);
 	*ret = least;
 	return r;
 }
@@ -103,14 +101,16 @@ static int rank_widths(struct place *p)
 	size_t pairs = (size_t)p->ngpus * p->nnics, n = 0;
 	autofree uint64_t *all = calloc(pairs + 1, 2 * sizeof(*all));
 	uint64_t *sorted = all + pairs;
+	struct arena arena = { 0 };
 	int r = all ? 0 : -ENOMEM;
 
 	for (size_t i = 0; r == 0 && i < pairs; i++) {
 		unsigned percent;
 
-		r = bandwidth(&all[i], &percent, p->in->topo, p->gpu[i / p->nnics].node, p->nic[i % p->nnics].node);
+		r = bandwidth(&all[i], &percent, p->in->topo, p->gpu[i / p->nnics].node, p->nic[i % p->nnics].node, &arena);
 		p->host.narrow[i / p->nnics] |= (uint64_t)(percent < p->in->policy.link_percent) << i % p->nnics;
 	}
+	arena_done(&arena);
 	if (r < 0)
 		return r;
 	memcpy(sorted, all, pairs * sizeof(*all));

@@ -273,7 +273,6 @@ int topo_path_walk(struct topo_walk *ret, const struct topo *t, uint32_t a, uint
 	if (!w.hop)
 		return -ENOMEM;
 	w.distance = distance(topo_inventory(t), na->fn->facts->numa_node, nb->fn->facts->numa_node);
-	w.same_socket = topo_same_socket(t, a, b);
 	if (a == b) {
 		(void)hop_add(&w, t, a);
 	} else if (same_device(t, a, b)) {

@@ -58,7 +58,6 @@ struct topo_walk {
 	uint64_t         most;      /* had every link what both of its ends can do; 0: as above */
 	bool             root;      /* through a root complex, which may carry less */
 	int              distance;  /* SLIT, between the two NUMA nodes; 0 unknown */
-	int              same_socket; /* 1, 0; -1 unknown */
 };
 
 /* -ENOMEM */

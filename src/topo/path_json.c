@@ -85,10 +85,11 @@ static void add_same(struct json_out *o, const char *key, bool known, bool same)
 static void add_places(struct json_out *o, const struct topo *t, const struct topo_walk *w)
 {
 	const struct host_facts *a = topo_at(t, w->hop[0].node)->fn->facts, *b = topo_at(t, w->hop[w->n - 1].node)->fn->facts;
+	int socket = topo_same_socket(t, w->hop[0].node, w->hop[w->n - 1].node);
 
 	add_same(o, "same_host_bridge", *a->root_bus && *b->root_bus, strcmp(a->root_bus, b->root_bus) == 0);
 	add_same(o, "same_numa_node", a->numa_node >= 0 && b->numa_node >= 0, a->numa_node == b->numa_node);
-	add_same(o, "same_socket", w->same_socket >= 0, w->same_socket == 1);
+	add_same(o, "same_socket", socket >= 0, socket == 1);
 	topo_add_known(o, "numa_distance", w->distance ? w->distance : -1);
 }
 

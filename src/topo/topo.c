@@ -27,6 +27,7 @@ struct topo {
 	struct topo_node *node;
 	uint32_t          n;
 	struct arena      arena;
+	struct topo      *graph; /* a reference: whose nodes these are; NULL: its own */
 };
 
 static const char *const class_names[TOPO_CLASS_MAX_] = {
@@ -57,6 +58,7 @@ struct topo *topo_unref(struct topo *t)
 	if (t && atomic_fetch_sub(&t->refs, 1) == 1) {
 		host_inventory_free(t->inv);
 		arena_done(&t->arena);
+		topo_unref(t->graph);
 		free(t);
 	}
 	return NULL;
@@ -194,6 +196,34 @@ static void settle(struct topo *t)
 			t->node[i].depth++;
 }
 
+/* Lists of the groups' functions, from a table by their numbers: twice as large as it is full, and a number that is met with goes to the
+ * next place that is free. */
+static bool index_groups(struct topo *t)
+{
+	size_t size = 64;
+	autofree uint32_t *last = NULL; /* of each group so far, + 1 */
+
+	while (size < 2 * (size_t)t->n)
+		size *= 2;
+	last = calloc(size, sizeof(*last));
+	for (uint32_t i = 0; last && i < t->n; i++) {
+		struct topo_node *node = &t->node[i];
+		int group = node->fn->iommu_group;
+		size_t at = (uint32_t)group * 2654435761u & (size - 1); /* Knuth's multiplier */
+
+		node->group_first = node->group_next = TOPO_NONE;
+		if (group < 0)
+			continue;
+		while (last[at] && t->node[last[at] - 1].fn->iommu_group != group)
+			at = (at + 1) & (size - 1);
+		node->group_first = last[at] ? t->node[last[at] - 1].group_first : i;
+		if (last[at])
+			t->node[last[at] - 1].group_next = i;
+		last[at] = i + 1;
+	}
+	return last;
+}
+
 static void verify(const struct topo *t)
 {
 	for (uint32_t i = 0; i < t->n; i++) {
@@ -216,7 +246,7 @@ static int build(struct topo *t)
 	if (r < 0)
 		return r;
 	settle(t);
-	if (!find_switches(t))
+	if (!find_switches(t) || !index_groups(t))
 		return -ENOMEM;
 	r = topo_links_check(t, t->inv);
 	if (r == 0)
@@ -246,6 +276,45 @@ int topo_build(struct topo **ret, struct inventory *inv, uint64_t generation, st
 		return error_set(err, r, "no memory for a topology");
 	}
 	verify(t);
+	*ret = steal(t);
+	return 0;
+}
+
+static bool same_nodes(const struct inventory *a, const struct inventory *b)
+{
+	bool same = a->nnodes == b->nnodes;
+
+	for (size_t i = 0; same && i < a->nnodes; i++)
+		same = a->node[i].id == b->node[i].id && a->node[i].cpus_known == b->node[i].cpus_known && memcmp(&a->node[i].cpus, &b->node[i].cpus, sizeof(a->node[i].cpus)) == 0 &&
+		       memcmp(a->node[i].distance, b->node[i].distance, sizeof(a->node[i].distance)) == 0;
+	return same;
+}
+
+/* What the topology itself has found. */
+static int copy_findings(struct inventory *inv, const struct inventory *old)
+{
+	int r = 0;
+
+	for (size_t i = old->nread; i < old->nfindings && r == 0; i++)
+		r = host_finding_add(inv, old->finding[i].id, old->finding[i].bdf, "%s", old->finding[i].text);
+	return r;
+}
+
+int topo_build_upon(struct topo **ret, const struct topo *old, struct inventory *inv, struct error *err)
+{
+	auto_(topo_unref) struct topo *t = NULL;
+
+	if (!inv->memory_only || inv->fn != old->inv->fn || inv->nfn != old->inv->nfn || !same_nodes(inv, old->inv))
+		return topo_build(ret, inv, old->generation, err);
+	t = calloc(1, sizeof(*t));
+	if (!t || copy_findings(inv, old->inv) < 0)
+		return error_set(err, -ENOMEM, "no memory for a topology");
+	t->refs = 1;
+	t->generation = old->generation;
+	t->inv = inv;
+	t->n = old->n;
+	t->node = old->node;
+	t->graph = topo_ref(old->graph ? old->graph : (struct topo *)old); /* its reference is no part of what never changes */
 	*ret = steal(t);
 	return 0;
 }

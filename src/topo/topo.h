@@ -37,10 +37,13 @@ struct topo_node {
 	uint32_t depth;                 /* bridges above */
 	uint32_t first_child, next_sibling; /* TOPO_NONE; siblings in BDF order */
 	int32_t  rail;                  /* of a GPU and of the NIC ports that pair with it; -1 none */
+	uint32_t group_first, group_next; /* of its IOMMU group, in BDF order, itself among them; TOPO_NONE at the end, and where it is in none */
 };
 
 /* Takes inv over on success. */
 int topo_build(struct topo **ret, struct inventory *inv, uint64_t generation, struct error *err);
+/* The same, with old's generation. old: the topology that inv was read upon, whose graph is taken if nothing but memory was read anew. */
+int topo_build_upon(struct topo **ret, const struct topo *old, struct inventory *inv, struct error *err);
 /* Before anybody else has a reference: the number it is known by. */
 void         topo_number(struct topo *t, uint64_t generation);
 struct topo *topo_ref(struct topo *t);

@@ -71,7 +71,7 @@ static int look(struct topo **ret, bool *whole, const struct topo *old, const st
 	int r = host_inventory_follow(&inv, whole, old ? topo_inventory(old) : NULL, what, env->root, env->kinds, err);
 
 	if (r == 0)
-		r = topo_build(ret, inv, old ? topo_generation(old) : 0, err);
+		r = old ? topo_build_upon(ret, old, inv, err) : topo_build(ret, inv, 0, err);
 	if (r == 0) {
 		inv = NULL; /* the topology's now */
 		return 0;
@@ -148,7 +148,8 @@ static void do_job(struct job *j)
 {
 	struct error ignored = ERROR_INIT; /* who writes XML is told */
 
-	(void)malloc_trim(0); /* inventories and topologies have gone since */
+	if (j->what.lost || j->what.n)
+		(void)malloc_trim(0); /* inventories and topologies have gone since */
 	if (j->what.memory)
 		(void)guest_load(&ignored);
 	if (j->check && !host_inventory_complete(topo_inventory(j->old), j->env->root)) {

@@ -76,7 +76,7 @@ static int try_update(struct error *err)
 	host_changes_done(&changes);
 	if (r < 0)
 		return r;
-	assert_int_equal(topo_build(&t, inv, 1, err), 0);
+	assert_int_equal(topo_build_upon(&t, now, inv, err), 0);
 	topo_unref(now);
 	now = t;
 	return 0;
@@ -314,6 +314,32 @@ static void the_host_too(void **state)
 	assert_int_equal(topo_inventory(now)->node[0].mem_free, was);
 }
 
+/* Of another memory the graph is the same one, which outlives the topology that made it; of other nodes it is made anew. */
+static void a_graph_is_kept(void **state)
+{
+	static const char cpus[] = "sys/devices/system/node/node0/cpulist";
+	const struct topo_node *was;
+
+	(void)state;
+	topo_unref(now);
+	now = test_topo_of(root);
+	was = topo_at(now, 0);
+	for (unsigned i = 0; i < 2; i++) {
+		tree_put(&tree, "sys/devices/system/node/node0/meminfo", i ? "Node 0 MemTotal: 8192 kB\n" : "Node 0 MemTotal: 4096 kB\n");
+		changes.memory = true;
+		(void)update();
+		assert_ptr_equal(topo_at(now, 0), was);
+	}
+	tree_put(&tree, cpus, "0-1\n");
+	changes.memory = true;
+	(void)update();
+	assert_ptr_not_equal(topo_at(now, 0), was);
+	tree_entry(&tree, text_host_find(tree.text, "sys/devices/system/node/node0/meminfo"));
+	tree_entry(&tree, text_host_find(tree.text, cpus));
+	changes.host = true;
+	(void)update();
+}
+
 static void what_is_odd_is_refused(void **state)
 {
 	struct error err = ERROR_INIT;
@@ -474,7 +500,7 @@ int main(void)
 		cmocka_unit_test(a_port_goes_with_all_below),   cmocka_unit_test(children_follow_their_parent),
 		cmocka_unit_test(a_stranger_is_read_whole),     cmocka_unit_test(findings_come_and_go),
 		cmocka_unit_test(links_go_down),                cmocka_unit_test(the_host_too),
-		cmocka_unit_test(what_is_odd_is_refused),
+		cmocka_unit_test(a_graph_is_kept),              cmocka_unit_test(what_is_odd_is_refused),
 		cmocka_unit_test(equals_a_full_reading),
 	};
 

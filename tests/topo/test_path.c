@@ -69,7 +69,7 @@ static void bandwidth_of_a_known_host(void **state)
 	assert_int_equal(w.distance, 10);
 	w = walk(t, test_at(t, "0000:4c:00.0"), test_at(t, "0000:9b:00.0"), &arena);
 	assert_int_equal(w.distance, 21);
-	assert_int_equal(w.same_socket, 0);
+	assert_int_equal(topo_same_socket(t, w.hop[0].node, w.hop[w.n - 1].node), 0);
 	w = walk(t, test_at(t, "0000:1b:00.0"), test_at(t, "0000:1b:00.1"), &arena);
 	assert_int_equal(w.bandwidth, 0); /* inside a device: nobody says */
 	assert_int_equal(w.narrowest, w.n);
@@ -126,7 +126,7 @@ static void sockets(void **state)
 
 		sbuf_addf(&text, TEXT_MAGIC_LINE "%s" RCIEP("10", "0") RCIEP("20", "1"), cases[i].text);
 		t = test_topo_text(text.text);
-		assert_int_equal(walk(t, 0, 1, &arena).same_socket, cases[i].want);
+		assert_int_equal(topo_same_socket(t, 0, 1), cases[i].want);
 		topo_unref(t);
 		sbuf_done(&text);
 		arena_done(&arena);

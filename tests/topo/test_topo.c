@@ -51,6 +51,34 @@ static void xe9680_without_iommu_has_no_groups(void **state)
 	topo_unref(t);
 }
 
+static void expect_groups(const struct topo *t)
+{
+	for (uint32_t i = 0; i < topo_count(t); i++) {
+		int group = topo_at(t, i)->fn->iommu_group;
+		uint32_t k = topo_at(t, i)->group_first;
+
+		for (uint32_t o = 0; group >= 0 && o < topo_count(t); o++)
+			if (topo_at(t, o)->fn->iommu_group == group) {
+				assert_int_equal(k, o);
+				k = topo_at(t, k)->group_next;
+			}
+		assert_int_equal(k, TOPO_NONE);
+	}
+}
+
+static void groups_have_their_functions(void **state)
+{
+	static const char *const hosts[] = { "xe9680", "xe9680-iommu-off", "consumer-no-acs", "hpe-gen9-sriov", "lab" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(hosts); i++) {
+		struct topo *t = test_topo_host(hosts[i]);
+
+		expect_groups(t);
+		topo_unref(t);
+	}
+}
+
 static void path_classes(void **state)
 {
 	static const struct {
@@ -207,6 +235,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(xe9680_has_its_parts),   cmocka_unit_test(xe9680_without_iommu_has_no_groups),
+		cmocka_unit_test(groups_have_their_functions),
 		cmocka_unit_test(path_classes),           cmocka_unit_test(hostile_trees_end),
 		cmocka_unit_test(a_port_has_a_bridge_header),
 		cmocka_unit_test(unknown_numa_is_unknown), cmocka_unit_test(json_has_the_contract),
