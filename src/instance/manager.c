@@ -156,6 +156,7 @@ int manager_begin(struct inst_manager *m, uint64_t *ret_op, manager_begin_fn *fn
 	struct arena arena = { 0 };
 	uint64_t op = 0;
 	const char *expected = m->expect.name;
+	bool through;
 	int r = store_begin(&tx, m->store, err);
 
 	m->expect.name = NULL;
@@ -163,6 +164,8 @@ int manager_begin(struct inst_manager *m, uint64_t *ret_op, manager_begin_fn *fn
 		r = check_expected(tx, expected, m->expect.generation, err);
 	if (r == 0)
 		r = fn(tx, &op, arg, &arena, err);
+	through = r > 0;
+	r = through ? 0 : r;
 	if (r == 0 && m->key)
 		r = key_add(tx, m->key, op, time(NULL), err);
 	if (r == 0)
@@ -171,7 +174,8 @@ int manager_begin(struct inst_manager *m, uint64_t *ret_op, manager_begin_fn *fn
 	if (r < 0)
 		return r;
 	*ret_op = op;
-	pool_wake(m, POOL_QUEUE);
+	if (!through || store_is_long(m->store))
+		pool_wake(m, POOL_QUEUE);
 	return 0;
 }
 
@@ -259,7 +263,7 @@ static int begin_create(struct store_tx *tx, uint64_t *ret_op, const void *arg, 
 	if (r == 0 && c->reserve)
 		r = finish_at_once(tx, in.operation, err);
 	*ret_op = in.operation;
-	return r;
+	return r == 0 ? c->reserve : r;
 }
 
 static int make(struct inst_manager *m, uint64_t *ret_op, const struct plan_request *request, const struct plan *plan, const char *uuid,
@@ -345,7 +349,7 @@ static int begin_delete(struct store_tx *tx, uint64_t *ret_op, const void *arg, 
 		r = finish_at_once(tx, *ret_op, err);
 	if (r == 0 && untouched)
 		r = inst_enter(tx, in, INST_DELETED, NULL, err);
-	return r;
+	return r == 0 ? untouched : r;
 }
 
 int inst_delete(struct inst_manager *m, uint64_t *ret_op, const char *name, struct error *err)

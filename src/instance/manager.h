@@ -51,8 +51,8 @@ struct rows_instance;
 int manager_check_idle(struct store_tx *tx, const struct rows_instance *in, struct arena *arena, struct error *err);
 int manager_check_queue(struct store_tx *tx, struct error *err); /* -EBUSY: too much is queued */
 
-/* Calls fn in one transaction, which is committed if it returns 0; then the pool is woken. fn writes the id of the operation that
- * it added; what it reads lives in the arena. */
+/* Calls fn in one transaction, which is committed if it returns 0 or 1. 0: then the pool is woken; 1: the operation has ended already. fn
+ * writes the id of the operation that it added; what it reads lives in the arena. */
 typedef int manager_begin_fn(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct arena *arena, struct error *err);
 int manager_begin(struct inst_manager *m, uint64_t *ret_op, manager_begin_fn *fn, const void *arg, struct error *err);
 

@@ -334,9 +334,14 @@ static int count_pages(void *self, sqlite3 *db, const char *name, int pages)
 	return SQLITE_OK;
 }
 
+bool store_is_long(const struct store *s)
+{
+	return s->pages >= TIDY_PAGES;
+}
+
 void store_tidy(struct store *s)
 {
-	if (s->pages < TIDY_PAGES)
+	if (!store_is_long(s))
 		return;
 	(void)pthread_mutex_lock(&s->lock);
 	if (sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL) == SQLITE_OK)

@@ -29,7 +29,9 @@ AUTO_DEFINE(struct store_tx *, store_end);
 /* Who is told, on the thread that commits, that a transaction with store_ends() is in the file. */
 void store_listen(struct store *s, void (*ended)(void *self), void *self);
 void store_ends(struct store_tx *tx); /* it has the end of an operation, which somebody may wait for */
-/* Puts into the file what the log beside it has, when that is long. For a thread that may wait for the disk. */
+/* Whether the log beside the file is so long that it should be put into it. */
+bool store_is_long(const struct store *s);
+/* Does that, then. For a thread that may wait for the disk. */
 void store_tidy(struct store *s);
 /* How many transactions were committed: as long as it is the same, so is what the store has. */
 uint64_t store_commits(const struct store *s);

@@ -109,7 +109,6 @@ static int check_release(const struct conf *c, struct error *err)
 
 static int load_conf(struct manager *m, const struct manager_options *opt, struct error *err)
 {
-	struct plan_policy policy; /* read with each plan; what is wrong in it is said at once */
 	int r = conf_load(&m->conf, opt->conf, err);
 
 	if (r == 0)
@@ -117,7 +116,7 @@ static int load_conf(struct manager *m, const struct manager_options *opt, struc
 	if (r == 0)
 		r = check_release(&m->conf, err);
 	if (r == 0)
-		r = plan_policy_load(&policy, &m->conf, err);
+		r = plan_policy_load(&m->policy, &m->conf, err);
 	if (r == 0)
 		r = plan_pool_load(&m->pool, &m->conf, err);
 	if (r == 0 && plan_vf_bits(&m->vf_may_refuse, m->conf.vf_may_refuse, err) < 0)

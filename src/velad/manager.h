@@ -12,6 +12,7 @@
 #include "base/sbuf.h"
 #include "host/kind.h"
 #include "instance/instance.h"
+#include "plan/plan.h"
 #include "plan/pool.h"
 #include "velad/lease.h"
 #include "velad/notify.h"
@@ -41,6 +42,7 @@ struct manager_options {
 struct manager {
 	struct conf          conf;
 	struct host_kinds    kinds;
+	struct plan_policy   policy;
 	sd_event            *event;     /* owned */
 	struct host_root    *root;      /* owned */
 	struct act_machine  *machine;   /* owned */

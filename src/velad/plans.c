@@ -77,15 +77,13 @@ int plans_taken(struct manager *m, const struct plan_taken **ret, size_t *n, str
 static int input_of_now(struct manager *m, struct plan_input *ret, const struct lease *except, size_t bundle, const char *but,
 			struct arena *arena, struct error *err)
 {
-	struct plan_input in = { .topo = current_topo(m->now) };
+	struct plan_input in = { .topo = current_topo(m->now), .policy = m->policy };
 	struct plan_acs_held *held = NULL;
 	struct plan_settings_held *settings = NULL;
 	struct plan_sick *sick = NULL;
 	struct plan_wear *wear = NULL;
-	int r = plan_policy_load(&in.policy, &m->conf, err);
+	int r = held_now(m, &in, except, bundle, but, arena, err);
 
-	if (r == 0)
-		r = held_now(m, &in, except, bundle, but, arena, err);
 	if (r == 0)
 		r = inst_acs_held(m->instances, &held, &in.nheld, arena, err);
 	if (r == 0)

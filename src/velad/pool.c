@@ -14,15 +14,11 @@
 
 static int make(struct manager *m, struct plan_pool **ret, struct error *err)
 {
-	struct plan_pool_in in = { .topo = current_topo(m->now), .conf = &m->pool };
-	struct plan_policy policy;
+	struct plan_pool_in in = { .topo = current_topo(m->now), .conf = &m->pool, .policy = &m->policy };
 	struct plan_sick *sick = NULL;
 	struct arena arena = { 0 };
-	int r = plan_policy_load(&policy, &m->conf, err);
+	int r = inst_quarantined(m->instances, &sick, &in.nsick, in.topo, &arena, err);
 
-	if (r == 0)
-		r = inst_quarantined(m->instances, &sick, &in.nsick, in.topo, &arena, err);
-	in.policy = &policy;
 	in.sick = sick;
 	if (r == 0)
 		r = plan_pool_make(ret, &in, err);
