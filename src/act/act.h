@@ -129,7 +129,7 @@ struct act_ops {
 		    struct error *err);
 	/* Whether a function may sleep by itself, once it is as wanted. want NULL: it only looks. -ENODEV as above; -EIO. */
 	int (*power)(void *self, struct act_power *ret, struct bdf fn, const struct act_power *want, struct error *err);
-	/* -ENODEV as above; what does not answer is no error. */
+	/* -ENODEV as above; what does not answer is no error. -ENOTCONN, also below: velad-helper is not there. */
 	int (*alive)(void *self, struct act_alive *ret, struct bdf fn, struct error *err);
 	/* mine: functions of the same guest, which alone may be hit with it. -ENOTTY: there is no way to; -EBUSY: only one that
 	 * would hit others, or the kernel says so; -EIO: it failed, or the function did not come back. */

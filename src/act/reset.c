@@ -227,6 +227,8 @@ static int read_config(const struct act_pci *p, struct act_alive *ret, const cha
 	struct pcicap cap;
 	int r = host_config_open(&c, p->root, "%s/config", path);
 
+	if (r == -ENOTCONN || r == -ETIMEDOUT)
+		return error_set(err, -ENOTCONN, "cannot read the config space of %s: velad-helper does not answer", name);
 	if (r < 0)
 		return error_set(err, -EIO, "cannot read the config space of %s: %s", name, strerror(-r));
 	pcicap_walk(&cap, config_read, &c);

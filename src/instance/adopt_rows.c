@@ -340,10 +340,13 @@ static int enter(struct inst_manager *m, struct store_tx *tx, const struct recon
 		return life_begin_start(tx, in, err);
 	}
 	was = in->state;
-	r = inst_enter(tx, in, d->state, d->text, err);
+	if (d->kind == RECONCILE_STATE)
+		r = inst_enter(tx, in, d->state, d->text, err);
+	else
+		r = life_ended(m, tx, in, d->kind == RECONCILE_CRASHED, d->text, err);
 	if (r == 0)
 		log_info("instance %s: %s -> %s%s%s", in->name, inst_state_text(was), inst_state_text(d->state), d->text ? ": " : "", d->text ? d->text : "");
-	return r == 0 && d->kind == RECONCILE_CRASHED ? life_crashed(m, tx, in, err) : r;
+	return r;
 }
 
 static int quarantine(struct store_tx *tx, const struct reconcile_decision *d, struct error *err)
@@ -370,6 +373,7 @@ static int do_one(struct inst_manager *m, struct store_tx *tx, const struct reco
 {
 	switch (d->kind) {
 	case RECONCILE_STATE:
+	case RECONCILE_ENDED:
 	case RECONCILE_CRASHED:
 	case RECONCILE_START:
 		return enter(m, tx, d, arena, err);
@@ -405,7 +409,7 @@ int adopt_rows_apply(struct inst_manager *m, struct store_tx *tx, const struct r
 
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		any = any || (d[i].kind != RECONCILE_KEEP && d[i].kind != RECONCILE_RESUME);
-		states = states || d[i].kind == RECONCILE_STATE || d[i].kind == RECONCILE_CRASHED || d[i].kind == RECONCILE_START;
+		states = states || (d[i].kind >= RECONCILE_STATE && d[i].kind <= RECONCILE_START);
 		r = do_one(m, tx, &d[i], &arena, err);
 	}
 	arena_done(&arena);

@@ -186,10 +186,9 @@ int gate_park(const struct steps *s, const struct rows_step *step, struct error 
 }
 
 /* err has why; *err becomes the reason. */
-static int condemn(struct error *err, const char *what)
+static void condemn(struct error *err, const char *what)
 {
 	(void)error_prefix(err, "%s", what);
-	return GATE_QUARANTINED;
 }
 
 /* ---- lend ------------------------------------------------------------------------------------------------ */
@@ -236,18 +235,22 @@ static int is_whole(const struct steps *s, struct bdf fn, const char *was, struc
 
 	if (r == 0)
 		r = check_whole(was, &now, err);
-	if (r < 0 && r != -ENODEV)
-		(void)condemn(err, "it is not as it was when it was lent");
+	if (r == -ENOTCONN)
+		condemn(err, "how it is now is not known");
+	else if (r < 0 && r != -ENODEV)
+		condemn(err, "it is not as it was when it was lent");
 	return r;
+}
+
+/* How a step of the gate ends. Where velad-helper was not there, nothing is known, and it is tried again. */
+static int end_of(const struct steps *s, const struct rows_step *step, int r)
+{
+	return r == -ENODEV ? steps_gone(s, step) : r < 0 && r != -ENOTCONN ? GATE_QUARANTINED : r;
 }
 
 static int revert_lend(const struct steps *s, const struct rows_step *step, const char *original, struct error *err)
 {
-	int r = is_whole(s, step->bdf, original, err);
-
-	if (r == -ENODEV)
-		return steps_gone(s, step);
-	return r < 0 ? GATE_QUARANTINED : 0;
+	return end_of(s, step, is_whole(s, step->bdf, original, err));
 }
 
 int gate_verify(const struct steps *s, struct bdf fn, struct error *err)
@@ -281,9 +284,9 @@ static int revert_scrub(const struct steps *s, const struct rows_step *step, con
 	int r = scrub(s, step->bdf, err);
 
 	(void)original;
-	if (r == -ENODEV)
-		return steps_gone(s, step);
-	return r < 0 ? condemn(err, "it was not scrubbed") : 0;
+	if (r < 0 && r != -ENODEV)
+		condemn(err, "it was not scrubbed");
+	return end_of(s, step, r);
 }
 
 const struct step_kind step_scrub = { probe_used, apply_nothing, revert_scrub };
@@ -327,21 +330,34 @@ static int revert_reset(const struct steps *s, const struct rows_step *step, con
 	int r = reset(s, step->bdf, err);
 
 	(void)original;
-	if (r == -ENODEV)
-		return steps_gone(s, step);
-	return r < 0 ? condemn(err, "it was not reset") : 0;
+	if (r < 0 && r != -ENODEV)
+		condemn(err, "it was not reset");
+	return end_of(s, step, r);
+}
+
+/* What has another driver by now somebody has taken back, or a boot of the host: a guest left nothing in it. */
+static int check_vfio(const struct steps *s, struct bdf fn, struct error *err)
+{
+	struct act_driver now = { 0 };
+	int r = s->act.ops->driver(s->act.self, &now, fn, err);
+
+	return r == 0 && strcmp(now.driver, "vfio-pci") != 0 ? error_set(err, -ENODEV, "it has not vfio-pci, but %s",
+									 *now.driver ? now.driver : "no driver") : r;
 }
 
 int gate_reset(const struct steps *s, struct bdf fn, struct error *err)
 {
-	int r = reset(s, fn, err);
+	int r = check_vfio(s, fn, err);
+
+	if (r == 0)
+		r = reset(s, fn, err);
 
 	if (r == -ENOTTY || r == -EBUSY) { /* it cannot be, or would hit others: that is for its delete to say */
 		*err = ERROR_INIT;
 		return 0;
 	}
 	if (r < 0 && r != -ENODEV)
-		(void)condemn(err, "it was not reset");
+		condemn(err, "it was not reset");
 	return r;
 }
 

@@ -46,7 +46,8 @@ int gate_keep(struct store_tx *tx, const struct gate *g, const struct rows_step 
 int gate_park(const struct steps *s, const struct rows_step *step, struct error *err);
 
 /* Of a function whose guest has ended, and that stays its: reset, if it can be by itself, for else its next guest is the same; and
- * verified, after that of all of them. s->gate as for a step. -ENODEV: it is gone. */
+ * verified, after that of all of them. s->gate as for a step. -ENODEV: it is gone, or not with vfio-pci; -ENOTCONN: nobody could be
+ * asked. */
 int gate_reset(const struct steps *s, struct bdf fn, struct error *err);
 int gate_verify(const struct steps *s, struct bdf fn, struct error *err);
 

@@ -24,6 +24,8 @@ static int enter(struct inst_manager *m, struct rows_instance *in, enum inst_sta
 	auto_(store_end) struct store_tx *tx = NULL;
 	int r = store_begin(&tx, m->store, err);
 
+	if (r == 0 && next == INST_DELETING)
+		r = op_yield(tx, in->name, err);
 	if (r == 0)
 		r = inst_enter(tx, in, next, why ? why->text : NULL, err);
 	return r == 0 ? store_commit(tx, err) : r;
@@ -137,13 +139,15 @@ int hold_begin_restore(struct store_tx *tx, uint64_t *ret_op, const struct hold_
 
 	if (r == 0)
 		r = rows_holder_names(tx, &name, &n, kind->name, arena, err);
+	if (r == 0 && n)
+		r = rows_instance_find(tx, &in, name[0], arena, err);
+	if (r == 0 && n)
+		r = manager_check_idle(tx, in, arena, err);
 	if (r == 0)
 		r = op_add(tx, ret_op, kind->gives, n ? name[0] : kind->name, time(NULL), err);
 	if (r < 0 || !n)
 		return r < 0 ? r : finish_at_once(tx, *ret_op, err);
-	r = rows_instance_find(tx, &in, name[0], arena, err);
-	if (r == 0)
-		r = rows_instance_operation(tx, name[0], *ret_op, err);
+	r = rows_instance_operation(tx, name[0], *ret_op, err);
 	return r < 0 ? r : inst_enter(tx, in, INST_DELETING, NULL, err);
 }
 

@@ -52,10 +52,14 @@ static int commit_end(struct inst_manager *m, struct job *j, enum inst_state nex
 		atomic_fetch_add(&m->domain_news, 1);
 	if (r == 0)
 		r = note_devices(m, tx, j, next, drop_devices, err);
-	if (r == 0 && (next != j->in->state || j->note)) /* a reboot leaves it as it is */
+	if (r == 0 && next != j->in->state) /* a reboot leaves it as it is */
 		r = inst_enter(tx, j->in, next, j->op->detail ? j->op->detail : j->note, err);
+	else if (r == 0 && j->note)
+		r = rows_instance_error(tx, j->in->name, j->note, err);
 	if (r == 0)
 		r = op_finish(tx, j->op, err);
+	if (r == 0 && j->then)
+		r = undo_add(tx, j->then, j->in->name, true, err);
 	if (r == 0)
 		r = store_commit(tx, err);
 	return r;
@@ -84,12 +88,44 @@ int job_end(struct inst_manager *m, struct job *j, enum inst_state next, bool dr
 	r = commit_end(m, j, next, drop_devices, err);
 	if (r < 0)
 		return r;
+	if (j->then)
+		pool_waits(m);
 	if (j->cancelled)
 		log_info("%s was cancelled: %s", op_kind_text(j->op->kind), why->text);
 	else if (why)
 		log_err("%s failed: %s", op_kind_text(j->op->kind), why->text);
 	else
 		log_info("%s%s: %s is done, it is %s", what(j), j->in->name, op_kind_text(j->op->kind), inst_state_text(next));
+	return 0;
+}
+
+int job_wait(struct inst_manager *m, struct job *j, const struct error *why, bool drop_devices, struct error *err)
+{
+	bool said = j->op->detail && strcmp(j->op->detail, why->text) == 0;
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r;
+
+	if (crew_late(m->guard.crew)) /* as job_end() */
+		return error_set(err, -EINTR, "%s was interrupted: %.300s", op_kind_text(j->op->kind), why->text);
+	j->op->code = why->code;
+	j->op->detail = why->text;
+	j->op->tries++;
+	r = store_begin(&tx, m->store, err);
+	if (r == 0 && drop_devices)
+		r = rows_devices_drop(tx, j->in->name, err);
+	if (r == 0 && j->note)
+		r = rows_instance_error(tx, j->in->name, j->note, err);
+	if (r == 0)
+		r = op_wait(tx, j->op, err);
+	if (r == 0)
+		r = store_commit(tx, err);
+	if (r < 0)
+		return r;
+	if (!said)
+		log_warning("%s failed, and is tried again: %s", op_kind_text(j->op->kind), why->text);
+	if (m->env.changed)
+		m->env.changed(m->env.self);
+	pool_waits(m);
 	return 0;
 }
 
@@ -160,9 +196,9 @@ int job_apply(struct job *j, struct error *why)
 	return r;
 }
 
-/* Whether the instance has devices no more: of what could not be given back, each function is in quarantine.
- * What else is left (a port's VFs, control of a port) is held by its steps. */
-static bool all_free(const struct job *j)
+/* Of what could not be given back, each function is in quarantine. What else is left (a port's VFs, control of a port) is held by its
+ * steps. */
+bool job_all_free(const struct job *j)
 {
 	bool left = false;
 
@@ -204,18 +240,19 @@ static int undo(struct inst_manager *m, struct job *j, const struct error *why, 
 
 	j->steps.undo = true;
 	clean = job_revert(m, j, &left) == 0;
+	j->then = clean ? 0 : OP_UNDO;
 	j->cancelled = clean && why->code == -ECANCELED && j->cancel;
 	if (clean)
 		(void)error_set(&all, why->code, "%s%s: %s; everything was given back", what(j), name, why->text);
-	else if (all_free(j) && left.code != -ETIMEDOUT)
-		(void)error_set(&all, why->code, "%s%s: %.200s; its devices were given back, but not all that was done for it: %.180s; delete it for that",
+	else if (job_all_free(j) && left.code != -ETIMEDOUT)
+		(void)error_set(&all, why->code, "%s%s: %.200s; its devices were given back, but not all that was done for it: %.180s; " UNDO_AGAIN,
 				what(j), name, why->text, left.text);
-	else if (all_free(j))
+	else if (job_all_free(j))
 		(void)error_set(&all, why->code, "%s%s: %.200s; that is in quarantine, the rest was given back", what(j), name, why->text);
 	else
 		(void)error_set(&all, why->code, "%s%s: %.200s; its devices stay held, for what was done could not be "
-				"given back: %.180s", what(j), name, why->text, left.text);
-	return job_end(m, j, j->cancelled ? INST_DELETED : INST_FAILED, clean || all_free(j), &all, err);
+				"given back: %.180s; " UNDO_AGAIN, what(j), name, why->text, left.text);
+	return job_end(m, j, j->cancelled ? INST_DELETED : INST_FAILED, clean || job_all_free(j), &all, err);
 }
 
 static int run_create(struct inst_manager *m, struct job *j, struct error *err)
@@ -233,11 +270,12 @@ static int run_delete(struct inst_manager *m, struct job *j, struct error *err)
 
 	if (job_revert(m, j, &left) == 0)
 		return job_end(m, j, INST_DELETED, true, NULL, err);
-	(void)error_set(&all, left.code, "%s%s: %.380s; %s", what(j), j->in->name, left.text,
-			!all_free(j) ? "its devices stay held until it is deleted again" :
+	j->then = OP_UNDO;
+	(void)error_set(&all, left.code, "%s%s: %.320s; %s", what(j), j->in->name, left.text,
+			!job_all_free(j) ? "its devices stay held; " UNDO_AGAIN :
 			left.code == -ETIMEDOUT ? "that is in quarantine, the rest was given back; delete it again when the call has returned" :
-						  "its devices were given back; delete it again for the rest");
-	return job_end(m, j, INST_FAILED, all_free(j), &all, err);
+						  "its devices were given back, the rest is tried again until it can be; delete it again then");
+	return job_end(m, j, INST_FAILED, job_all_free(j), &all, err);
 }
 
 static int run_image_add(struct inst_manager *m, struct job *j, struct error *err)
@@ -302,7 +340,8 @@ static int run_restore(struct inst_manager *m, struct job *j, struct error *err)
 		return job_end(m, j, INST_DELETED, false, NULL, err);
 	if (r < 0)
 		left = others;
-	(void)error_set(&all, left.code, "%s: %.380s; what is left stays held until it is given back again", j->in->name, left.text);
+	j->then = OP_UNDO;
+	(void)error_set(&all, left.code, "%s: %.320s; what is left stays held; " UNDO_AGAIN, j->in->name, left.text);
 	return job_end(m, j, INST_FAILED, false, &all, err);
 }
 
@@ -339,5 +378,6 @@ const struct job_kind job_kinds[OP_KIND_MAX_] = {
 	[OP_IMAGE_DELETE] = { .run = run_delete, .backwards = true },
 	[OP_POOL_APPLY] = { .run = run_pool_apply, .enters = INST_PROVISIONING, .cancels = true },
 	[OP_POOL_RELEASE] = { .run = run_restore, .backwards = true },
+	[OP_GATE] = { .run = life_run_gate },
 	[OP_UNDO] = { .run = undo_run, .backwards = true },
 };

@@ -22,6 +22,7 @@ struct job {
 	atomic_bool           cancel;      /* somebody asked for it; read between steps */
 	bool                  cancelled;   /* it ends so: all is as it was before */
 	const char           *note;        /* of the instance, where the operation succeeds; NULL: all is well */
+	enum op_kind          then;        /* comes after it, and is tried until it succeeds, for what could not be done; 0 nothing */
 	bool                  interrupted; /* begun, or left, by an earlier daemon, or by this one when the store failed */
 };
 
@@ -39,7 +40,10 @@ extern const struct job_kind job_kinds[OP_KIND_MAX_];
 /* why NULL: it succeeded. drop_devices: the instance holds them no more. */
 int job_end(struct inst_manager *m, struct job *j, enum inst_state next, bool drop_devices, const struct error *why,
 	    struct error *err);
-/* The same for one that is of no instance. */
+/* It failed, and is tried again later, until it succeeds: the instance keeps its state, and its error if there is no
+ * note. */
+int job_wait(struct inst_manager *m, struct job *j, const struct error *why, bool drop_devices, struct error *err);
+/* The same as job_end() for one that is of no instance. */
 int job_end_alone(struct inst_manager *m, struct job *j, const struct error *why, struct error *err);
 /* -EINTR, and why, if the operation was interrupted. */
 int job_check_whole(const struct inst_manager *m, const struct job *j, struct error *why);
@@ -47,5 +51,7 @@ int job_check_whole(const struct inst_manager *m, const struct job *j, struct er
 int job_apply(struct job *j, struct error *why);
 /* And back. -EBUSY: another domain has a device of it. */
 int job_revert(struct inst_manager *m, struct job *j, struct error *why);
+/* Whether the instance has devices no more, though not all was given back: what is sick is in quarantine, what is shared is held by steps. */
+bool job_all_free(const struct job *j);
 /* After its end. */
 void job_look_after(struct inst_manager *m, const struct job *j);

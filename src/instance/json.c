@@ -395,7 +395,7 @@ static void add_error(struct json_out *o, const struct op *op)
 {
 	struct json_out e;
 
-	if (op->state != OP_FAILED && op->state != OP_CANCELLED) {
+	if (op->state != OP_FAILED && op->state != OP_CANCELLED && (op->finished || !op->tries)) {
 		json_add(o, "error", NULL);
 		return;
 	}
@@ -441,6 +441,8 @@ static int op_json(struct inst_manager *m, struct store_tx *tx, json_object **re
 	json_add_time(&o, "finished", op->finished);
 	add_took(&o, "duration_us", &op->span);
 	add_error(&o, op);
+	json_add_uint(&o, "tries", op->tries);
+	json_add_moment(&o, "next_try", op->finished ? 0 : op->due);
 	add_progress(&o, steps, op->kind);
 	if (with_steps) {
 		add_scrub(m, &o);

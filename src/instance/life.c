@@ -204,22 +204,47 @@ static int stop(struct inst_manager *m, struct job *j, const struct act *act, st
 	return r;
 }
 
+#define NOT_YET "what its guest had is not reset yet"
+
+/* Why it ended stays, without what an earlier try said. NULL: nothing does. */
+static const char *why_it_ended(struct job *j)
+{
+	const char *was = j->in->error, *tried = was ? strstr(was, NOT_YET) : NULL;
+
+	return !tried ? was : tried == was ? NULL : arena_printf(&j->arena, "%.*s", (int)(tried - was) - 2, was);
+}
+
+static const char *join(struct job *j, const char *was, const char *now)
+{
+	return !was ? now : !now ? was : arena_printf(&j->arena, "%.200s; %s", was, now);
+}
+
+static const char *not_yet(struct job *j, const struct error *why)
+{
+	return join(j, why_it_ended(j), arena_printf(&j->arena, NOT_YET ": %.300s; that is tried again until it is", why->text));
+}
+
 int life_run_stop(struct inst_manager *m, struct job *j, struct error *err)
 {
 	struct guard_self self = { .guard = &m->guard };
 	const struct act act = guard_act(&self);
-	struct error why = ERROR_INIT;
+	struct error why = ERROR_INIT, away = ERROR_INIT;
 	int r = stop(m, j, &act, &why);
 
 	if (r == -EINTR) {
 		*err = why;
 		return r;
 	}
-	if (r == 0) {
-		r = rest(m, j, err);
-		return r < 0 ? r : job_end(m, j, INST_STOPPED, false, NULL, err);
+	if (r < 0)
+		return end_failed(m, j, INST_RUNNING, &why, err); /* look_after() sees how it is */
+	r = rest(m, j, &away, err);
+	if (r < 0)
+		return r;
+	if (away.code) {
+		j->then = OP_GATE;
+		j->note = not_yet(j, &away);
 	}
-	return end_failed(m, j, INST_RUNNING, &why, err); /* look_after() sees how it is */
+	return job_end(m, j, j->then ? INST_STOPPING : INST_STOPPED, false, NULL, err);
 }
 
 /* ---- reboot, reset -------------------------------------------------------------------------------------- */
@@ -255,6 +280,31 @@ int life_run_reset(struct inst_manager *m, struct job *j, struct error *err)
 	return once(m, j, ACT_ORDER_RESET, err);
 }
 
+/* ---- a guest that ended by itself ------------------------------------------------------------------------ */
+
+/* It may run again, by somebody else's hand: then what it has was reset by vfio-pci, and is in use. */
+int life_run_gate(struct inst_manager *m, struct job *j, struct error *err)
+{
+	struct guard_self self = { .guard = &m->guard };
+	const struct act act = guard_act(&self);
+	enum act_domain now = ACT_DOMAIN_ABSENT;
+	struct error why = ERROR_INIT;
+	bool known = see(&act, &now, j->in->domain, &why) == 0;
+	int r;
+
+	if (known && now == ACT_DOMAIN_RUNNING)
+		return job_end(m, j, INST_RUNNING, false, NULL, err);
+	r = known ? rest(m, j, &why, err) : 0;
+	if (r < 0)
+		return r;
+	if (why.code) {
+		j->note = not_yet(j, &why);
+		return job_wait(m, j, &why, false, err);
+	}
+	j->note = join(j, why_it_ended(j), j->note);
+	return job_end(m, j, INST_STOPPED, false, NULL, err);
+}
+
 /* ---- a guest that crashed ------------------------------------------------------------------------------- */
 
 /* A clock that was set back makes no crash of tomorrow: such a one does not count. */
@@ -274,10 +324,10 @@ static int count_crash(struct store_tx *tx, const char *name, int64_t seconds, i
 	return r < 0 ? r : 0;
 }
 
-int life_crashed(struct inst_manager *m, struct store_tx *tx, struct rows_instance *in, struct error *err)
+static int crashed(struct inst_manager *m, struct store_tx *tx, const struct rows_instance *in, struct error *err)
 {
 	const struct inst_crash *c = &m->env.crash;
-	struct error why = ERROR_INIT, busy = ERROR_INIT;
+	struct error why = ERROR_INIT;
 	int64_t n = 0;
 	uint64_t op;
 	int r = count_crash(tx, in->name, c->seconds, &n, err);
@@ -293,9 +343,19 @@ int life_crashed(struct inst_manager *m, struct store_tx *tx, struct rows_instan
 		(void)error_set(&why, -EREMOTEIO, "the guest crashed and is started again (%lld of %u times); see its console log",
 				(long long)n, c->limit);
 	r = rows_instance_error(tx, in->name, why.text, err);
-	if (r == 0 && c->restart && n <= c->limit && op_check_none(tx, in->name, &busy) == 0)
+	if (r == 0 && c->restart && n <= c->limit)
 		r = add(tx, &op, in, OP_START, 0, err);
 	if (r == 0)
 		log_warning("instance %s: %s", in->name, why.text);
 	return r;
+}
+
+int life_ended(struct inst_manager *m, struct store_tx *tx, struct rows_instance *in, bool by_fault, const char *text, struct error *err)
+{
+	uint64_t op;
+	int r = inst_enter(tx, in, INST_STOPPING, text, err);
+
+	if (r == 0)
+		r = add(tx, &op, in, OP_GATE, 0, err);
+	return r == 0 && by_fault ? crashed(m, tx, in, err) : r;
 }

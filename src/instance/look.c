@@ -19,7 +19,7 @@ static enum inst_state seen_state(enum inst_state now, enum act_domain domain)
 	bool up = domain == ACT_DOMAIN_RUNNING;
 
 	if ((now == INST_RUNNING || now == INST_DEGRADED) && !up)
-		return INST_STOPPED;
+		return INST_STOPPING;
 	if (now == INST_STOPPED && up)
 		return INST_RUNNING;
 	return now;
@@ -58,9 +58,10 @@ static int commit_seen(struct inst_manager *m, struct sight *s, struct arena *ar
 	next = seen_state(before, s->domain);
 	if (next == before)
 		return 0;
-	r = inst_enter(tx, in, next, s->domain == ACT_DOMAIN_ABSENT ? RECONCILE_GONE : NULL, err);
-	if (r == 0 && s->domain == ACT_DOMAIN_CRASHED)
-		r = life_crashed(m, tx, in, err);
+	if (next == INST_STOPPING)
+		r = life_ended(m, tx, in, s->domain == ACT_DOMAIN_CRASHED, s->domain == ACT_DOMAIN_ABSENT ? RECONCILE_GONE : NULL, err);
+	else
+		r = inst_enter(tx, in, next, NULL, err);
 	if (r == 0)
 		r = store_commit(tx, err);
 	if (r < 0)
@@ -68,8 +69,8 @@ static int commit_seen(struct inst_manager *m, struct sight *s, struct arena *ar
 	log_info("instance %s: %s -> %s, its domain changed by itself", in->name, inst_state_text(before),
 		 inst_state_text(next));
 	s->changed = true;
-	if (s->domain == ACT_DOMAIN_CRASHED)
-		pool_wake(m, POOL_QUEUE); /* it may be started again */
+	if (next == INST_STOPPING)
+		pool_wake(m, POOL_QUEUE);
 	return 0;
 }
 

@@ -47,7 +47,7 @@ struct inst_manager {
 };
 
 struct rows_instance;
-/* -EBUSY: an operation runs on it. */
+/* Before what takes it apart. -EBUSY: an operation runs on it. */
 int manager_check_idle(struct store_tx *tx, const struct rows_instance *in, struct arena *arena, struct error *err);
 int manager_check_queue(struct store_tx *tx, struct error *err); /* -EBUSY: too much is queued */
 

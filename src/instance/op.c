@@ -3,8 +3,10 @@
 #include "instance/op.h"
 
 #include <errno.h>
+#include <time.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/strtab.h"
 #include "instance/store.h"
@@ -26,6 +28,7 @@ static const char *const op_kinds[OP_KIND_MAX_] = {
 	[OP_UNDO] = "undo",
 	[OP_POOL_APPLY] = "pool-apply",
 	[OP_POOL_RELEASE] = "pool-release",
+	[OP_GATE] = "gate",
 };
 
 static const char *const op_states[OP_STATE_MAX_] = {
@@ -92,6 +95,8 @@ static int read_op(struct op *ret, struct store_rows *q, struct arena *arena, st
 		.span = { .began = store_int(q, 10), .took = store_int(q, 11) },
 		.steps = steps ? arena_strdup(arena, store_text(q, 8)) : NULL,
 		.grace = (unsigned)store_int(q, 9),
+		.tries = (unsigned)store_int(q, 12),
+		.due = store_int(q, 13),
 	};
 	if (!ret->instance || (detail && !ret->detail) || (steps && !ret->steps))
 		return error_set(err, -ENOMEM, "no memory for rows of the store");
@@ -123,7 +128,7 @@ static int find(struct store_tx *tx, struct op **ret, const char *sql, const str
 	return r;
 }
 
-#define SELECT_OP "SELECT id, kind, instance, state, code, detail, created, finished, steps, grace, began, took FROM operation "
+#define SELECT_OP "SELECT id, kind, instance, state, code, detail, created, finished, steps, grace, began, took, tries, due FROM operation "
 
 int op_find(struct store_tx *tx, struct op **ret, uint64_t id, struct arena *arena,
 		 struct error *err)
@@ -175,7 +180,7 @@ int op_last(struct store_tx *tx, uint64_t *ret, struct error *err)
 
 int op_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err)
 {
-	return number(tx, ret, "SELECT count(*) FROM operation WHERE finished = 0", NO_ARGS, err);
+	return number(tx, ret, "SELECT count(*) FROM operation WHERE finished = 0 AND due = 0", NO_ARGS, err);
 }
 
 int op_unfinished_of(struct store_tx *tx, uint64_t *ret, enum op_kind a, enum op_kind b, struct error *err)
@@ -203,7 +208,7 @@ int op_check_none(struct store_tx *tx, const char *name, struct error *err)
 int op_run(struct store_tx *tx, struct op *op, struct error *err)
 {
 	op->span = span_begin();
-	return store_exec(tx, "UPDATE operation SET state = 'running', began = ? WHERE id = ?",
+	return store_exec(tx, "UPDATE operation SET state = 'running', began = ?, due = 0 WHERE id = ?",
 			  ARGS(ARG_INT(op->span.began), ARG_INT(op->id)), err);
 }
 
@@ -215,4 +220,49 @@ int op_finish(struct store_tx *tx, const struct op *op, struct error *err)
 			  ARGS(ARG_TEXT(op_state_text(op->state)), ARG_INT(op->code), ARG_TEXT(op->detail),
 			       ARG_INT(op->finished), ARG_TEXT(op->steps), ARG_INT(op->span.took), ARG_INT(op->id)),
 			  err);
+}
+
+/* A clock that is set back makes nobody wait for longer. */
+bool op_waits(const struct op *op)
+{
+	int64_t now = (int64_t)clock_usec(CLOCK_REALTIME);
+
+	return !op->finished && op->due > now && op->due <= now + 1000000 * (int64_t)OP_WAIT_SECONDS_MAX;
+}
+
+int op_wait(struct store_tx *tx, struct op *op, struct error *err)
+{
+	unsigned s = OP_WAIT_SECONDS;
+
+	for (unsigned i = 0; i < op->tries && s < OP_WAIT_SECONDS_MAX; i++)
+		s *= 2;
+	op->state = OP_QUEUED;
+	op->due = (int64_t)clock_usec(CLOCK_REALTIME) + 1000000 * (int64_t)s;
+	return store_exec(tx, "UPDATE operation SET state = 'queued', code = ?, detail = ?, tries = ?, due = ? WHERE id = ?",
+			  ARGS(ARG_INT(op->code), ARG_TEXT(op->detail), ARG_INT(op->tries), ARG_INT(op->due), ARG_INT(op->id)), err);
+}
+
+int op_wake(struct store_tx *tx, struct error *err)
+{
+	return store_exec(tx, "UPDATE operation SET due = 0 WHERE finished = 0 AND due > 0", NO_ARGS, err);
+}
+
+int op_due(struct store_tx *tx, int64_t *ret, int64_t after, struct error *err)
+{
+	uint64_t due = 0;
+	int r = number(tx, &due, "SELECT coalesce(min(due), 0) FROM operation WHERE finished = 0 AND due > ?", ARGS(ARG_INT(after)), err);
+
+	*ret = (int64_t)due;
+	return r;
+}
+
+int op_yield(struct store_tx *tx, const char *name, struct error *err)
+{
+	int r = store_exec(tx, "UPDATE operation SET state = 'cancelled', code = ?, detail = 'another operation does as much', finished = ?, steps = '[]'"
+			       " WHERE finished = 0 AND state = 'queued' AND kind IN (?, ?) AND instance = ?",
+			   ARGS(ARG_INT(-ECANCELED), ARG_INT(time(NULL)), ARG_TEXT(op_kind_text(OP_UNDO)), ARG_TEXT(op_kind_text(OP_GATE)),
+				ARG_TEXT(name)), err);
+
+	store_ends(tx);
+	return r;
 }

@@ -14,7 +14,7 @@ struct error;
 struct store_tx;
 
 enum op_kind { OP_CREATE, OP_DELETE, OP_ACS_APPLY, OP_ACS_RESTORE, OP_UNQUARANTINE, OP_START, OP_STOP, OP_REBOOT, OP_RESET,
-	       OP_IMAGE_ADD, OP_IMAGE_DELETE, OP_UNDO, OP_POOL_APPLY, OP_POOL_RELEASE, OP_KIND_MAX_ };
+	       OP_IMAGE_ADD, OP_IMAGE_DELETE, OP_UNDO, OP_POOL_APPLY, OP_POOL_RELEASE, OP_GATE, OP_KIND_MAX_ };
 enum op_state { OP_QUEUED, OP_RUNNING, OP_SUCCEEDED, OP_FAILED, OP_CANCELLED, OP_STATE_MAX_ };
 
 const char *op_kind_text(enum op_kind k);
@@ -32,6 +32,8 @@ struct op {
 	const char   *detail;  /* NULL none */
 	unsigned      grace;   /* seconds, of a stop */
 	int64_t       created, finished; /* seconds since 1970; 0 not yet */
+	unsigned      tries;   /* that failed, of one that is tried again until it succeeds */
+	int64_t       due;     /* not before then, microseconds since 1970; 0 at once. While it waits, code and detail are of the last try */
 	const char   *steps;   /* JSON, once it is finished; NULL before */
 };
 
@@ -56,3 +58,15 @@ int op_check_none(struct store_tx *tx, const char *name, struct error *err); /* 
 int op_unfinished(struct store_tx *tx, uint64_t *ret, struct error *err); /* how many wait or run */
 int op_run(struct store_tx *tx, struct op *op, struct error *err); /* from now on */
 int op_finish(struct store_tx *tx, const struct op *op, struct error *err);
+
+#define OP_WAIT_SECONDS     1 /* after the first try that failed; then twice as long each time, up to: */
+#define OP_WAIT_SECONDS_MAX 64
+
+bool op_waits(const struct op *op); /* for its next try */
+/* It goes back into the queue: code, detail and tries are kept, and due. */
+int op_wait(struct store_tx *tx, struct op *op, struct error *err);
+int op_wake(struct store_tx *tx, struct error *err); /* those that wait are due now */
+/* When the first of those is due that are so after this time, microseconds since 1970; 0: there is none. */
+int op_due(struct store_tx *tx, int64_t *ret, int64_t after, struct error *err);
+/* Those of velad's own that wait, and that one does as much as, which a client wants: they end as cancelled. */
+int op_yield(struct store_tx *tx, const char *name, struct error *err);

@@ -25,8 +25,16 @@
 #define RETRY_SECONDS_MAX 80
 
 /* Likewise, where libvirt did not answer: that it comes back is an event, but not that its connection lived on. */
+#define WAITING_MAX 64 /* operations that wait for their next try, of which the queue knows by name */
+
 #define SILENT_SECONDS     1
 #define SILENT_SECONDS_MAX 64
+
+/* Of two times, where 0 is never. */
+static uint64_t first(uint64_t a, uint64_t b)
+{
+	return a && (!b || a < b) ? a : b;
+}
 
 /* ---- the queue ------------------------------------------------------------------------------------------ */
 
@@ -81,7 +89,7 @@ static int load_job(struct inst_manager *m, struct store_tx *tx, struct job *j, 
 	j->steps = (struct steps){ .store = m->store, .act = m->env.act, .guard = &m->guard, .targets = &m->targets,
 				  .kept = &m->keep.lock, .shown = &m->lock, .cancel = &j->cancel,
 				  .release = &m->env.release, .instance = j->in->name,
-				  .domain = j->in->domain, .vf_may_refuse = m->env.vf_may_refuse };
+				  .domain = j->in->domain, .again = j->op->tries, .vf_may_refuse = m->env.vf_may_refuse };
 	return rows_steps(tx, &j->steps.step, &j->steps.n, j->in->name, &j->arena, err);
 }
 
@@ -100,6 +108,19 @@ static int finish_orphan(struct store_tx *tx, struct op *op, struct error *err)
 	return op_finish(tx, op, err);
 }
 
+/* What came before it has ended otherwise: the guest that was to be started runs. */
+static int finish_late(struct store_tx *tx, struct job *j, struct error *err)
+{
+	j->op->detail = arena_printf(&j->arena, "instance %s is %s", j->in->name, inst_state_text(j->in->state));
+	j->op->state = OP_FAILED;
+	j->op->code = -EBUSY;
+	j->op->steps = "[]";
+	j->op->finished = time(NULL);
+	span_end(&j->op->span);
+	j->in = NULL; /* it does not run */
+	return op_finish(tx, j->op, err);
+}
+
 static int mark_job(struct inst_manager *m, struct store_tx *tx, struct job *j, struct error *err)
 {
 	const struct job_kind *kind = &job_kinds[j->op->kind];
@@ -114,9 +135,22 @@ static int mark_job(struct inst_manager *m, struct store_tx *tx, struct job *j, 
 		r = load_job(m, tx, j, err);
 	if (r == 0)
 		r = op_run(tx, j->op, err);
-	if (r == 0 && kind->enters != INST_PLANNED && !j->interrupted)
-		r = inst_enter(tx, j->in, kind->enters, NULL, err);
-	return r;
+	if (r < 0 || kind->enters == INST_PLANNED || j->interrupted)
+		return r;
+	return inst_state_may(j->in->state, kind->enters) ? inst_enter(tx, j->in, kind->enters, NULL, err) : finish_late(tx, j, err);
+}
+
+/* Whether it waits for its next try, or comes after one of its instance that does. Those that do are in `waiting`. */
+static bool is_held_up(const struct op *op, const char **waiting, size_t *n)
+{
+	for (size_t i = 0; i < *n; i++)
+		if (strcmp(waiting[i], op->instance) == 0)
+			return true;
+	if (!op_waits(op))
+		return false;
+	if (*n < WAITING_MAX) /* else one that comes after it finds its instance in a state that it is not for */
+		waiting[(*n)++] = op->instance;
+	return true;
 }
 
 /* 1: j is the oldest unfinished operation that may run now, and marked as running; 0: there is none. Claims are made
@@ -124,6 +158,8 @@ static int mark_job(struct inst_manager *m, struct store_tx *tx, struct job *j, 
 static int take_job(struct pool_thread *t, struct job *j, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
+	const char *waiting[WAITING_MAX];
+	size_t nwaiting = 0;
 	uint64_t after = 0;
 	int r = store_begin(&tx, t->m->store, err);
 
@@ -131,7 +167,7 @@ static int take_job(struct pool_thread *t, struct job *j, struct error *err)
 		r = op_next(tx, &j->op, after, &j->arena, err);
 		if (r < 0 || !j->op)
 			return r;
-		if (claim(t, j->op))
+		if (!is_held_up(j->op, waiting, &nwaiting) && claim(t, j->op))
 			break;
 		after = j->op->id;
 	}
@@ -142,10 +178,36 @@ static int take_job(struct pool_thread *t, struct job *j, struct error *err)
 	return r < 0 ? r : 1;
 }
 
+/* There is nothing to run: when is there? before: when it was looked for. */
+static int set_due(struct inst_manager *m, int64_t before, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct pool *p = &m->pool;
+	int64_t due = 0, now;
+	bool waits;
+	int r;
+
+	(void)pthread_mutex_lock(&m->lock);
+	waits = p->waits;
+	p->waits = false;
+	(void)pthread_mutex_unlock(&m->lock);
+	r = waits ? store_begin(&tx, m->store, err) : 0;
+	if (r == 0 && waits)
+		r = op_due(tx, &due, before, err);
+	now = (int64_t)clock_usec(CLOCK_REALTIME);
+	(void)pthread_mutex_lock(&m->lock);
+	p->waits = p->waits || (waits && (r < 0 || due));
+	if (due)
+		p->due_at = first(p->due_at, clock_ms() + (uint64_t)(due > now ? due - now : 0) / 1000 + 1);
+	(void)pthread_mutex_unlock(&m->lock);
+	return r;
+}
+
 /* 1: one operation was brought to its end; 0: there was none. */
 static int run_next(struct pool_thread *t, struct error *err)
 {
 	struct inst_manager *m = t->m;
+	int64_t before = (int64_t)clock_usec(CLOCK_REALTIME);
 	struct job j = { 0 };
 	int r = take_job(t, &j, err);
 
@@ -161,7 +223,7 @@ static int run_next(struct pool_thread *t, struct error *err)
 	}
 	unclaim(t);
 	arena_done(&j.arena);
-	return r;
+	return r == 0 ? set_due(m, before, err) : r;
 }
 
 /* ---- threads -------------------------------------------------------------------------------------------- */
@@ -174,12 +236,14 @@ static unsigned wait_for_work(struct inst_manager *m)
 
 	(void)pthread_mutex_lock(&m->lock);
 	while (!m->stop && !work) {
-		uint64_t at = p->work ? p->retry_at : p->look_at, now = clock_ms();
+		uint64_t at = first(p->work ? p->retry_at : p->look_at, p->due_at), now = clock_ms();
 		struct timespec until = { .tv_sec = (time_t)(at / 1000), .tv_nsec = (long)(at % 1000) * 1000000 };
 
-		if (p->work && now >= at)
+		if (p->due_at && now >= p->due_at)
+			work = POOL_QUEUE;
+		else if (p->work && now >= p->retry_at)
 			work = p->work & POOL_QUEUE ? POOL_QUEUE : p->work;
-		else if (at && now >= at)
+		else if (!p->work && p->look_at && now >= p->look_at)
 			work = POOL_LOOK;
 		else if (at)
 			(void)pthread_cond_timedwait(&p->cond, &m->lock, &until);
@@ -189,6 +253,8 @@ static unsigned wait_for_work(struct inst_manager *m)
 	p->work &= ~work;
 	if (work & (POOL_LOOK | POOL_ADOPT))
 		p->look_at = 0;
+	if (work & POOL_QUEUE)
+		p->due_at = 0; /* set_due() does that again */
 	if (p->work)
 		(void)pthread_cond_signal(&p->cond); /* for another thread */
 	(void)pthread_mutex_unlock(&m->lock);
@@ -292,6 +358,14 @@ void pool_wake(struct inst_manager *m, unsigned work)
 	m->pool.retry_at = 0;
 	(void)pthread_cond_signal(&m->pool.cond);
 	(void)pthread_mutex_unlock(&m->lock);
+}
+
+void pool_waits(struct inst_manager *m)
+{
+	(void)pthread_mutex_lock(&m->lock);
+	m->pool.waits = true;
+	(void)pthread_mutex_unlock(&m->lock);
+	pool_wake(m, POOL_QUEUE);
 }
 
 void pool_look_within(struct inst_manager *m, unsigned ms)

@@ -30,6 +30,8 @@ struct pool { /* below: under the manager's lock */
 	uint64_t           retry_at; /* ms, CLOCK_MONOTONIC: not before, unless woken; 0 at once */
 	unsigned           silent;   /* seconds to wait until libvirt, which did not answer, is asked again; 0 it did */
 	uint64_t           look_at;  /* ms: when that is; 0 never */
+	bool               waits;    /* an operation may wait for its next try */
+	uint64_t           due_at;   /* ms: when that is; 0 never, or not known yet */
 };
 
 enum {
@@ -37,12 +39,13 @@ enum {
 	POOL_KEEP = 2,  /* look whether running guests have what their plans set */
 	POOL_LOOK = 4,  /* compare the store with libvirt's domains */
 	POOL_ADOPT = 16, /* and with the machine */
-	POOL_UNDO = 8,  /* what hung has returned: give back what failed operations could not */
+	POOL_UNDO = 8,  /* what hung has returned: give back what failed operations could not, and try again what waits */
 };
 
 int  pool_start(struct inst_manager *m, unsigned threads, struct error *err);
 void pool_stop(struct inst_manager *m); /* waits for the operations that run */
 struct job *pool_find(struct inst_manager *m, uint64_t op); /* that runs now; under the manager's lock. NULL: none */
 void pool_wake(struct inst_manager *m, unsigned work);
+void pool_waits(struct inst_manager *m); /* an operation waits for its next try */
 void pool_look_within(struct inst_manager *m, unsigned ms); /* POOL_LOOK in so many; pool_asked() takes that back */
 void pool_asked(struct inst_manager *m, bool answered); /* libvirt; where it did not answer, POOL_LOOK follows by itself */

@@ -247,11 +247,11 @@ static void ended(struct work *w, const struct reconcile_instance *in, const str
 	if (rebooted(w, in)) {
 		booted(w, in);
 	} else if (!g) {
-		enter(w, in, RECONCILE_STATE, INST_STOPPED, RECONCILE_GONE);
+		enter(w, in, RECONCILE_ENDED, INST_STOPPING, RECONCILE_GONE);
 	} else if (g->state == ACT_DOMAIN_CRASHED) {
-		enter(w, in, RECONCILE_CRASHED, INST_STOPPED, "the guest ended by a fault");
+		enter(w, in, RECONCILE_CRASHED, INST_STOPPING, "the guest ended by a fault");
 	} else {
-		enter(w, in, RECONCILE_STATE, INST_STOPPED, NULL);
+		enter(w, in, RECONCILE_ENDED, INST_STOPPING, NULL);
 	}
 }
 

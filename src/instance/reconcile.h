@@ -71,7 +71,8 @@ enum reconcile_kind {
 	RECONCILE_KEEP,    /* the instance is as the store has it */
 	RECONCILE_RESUME,  /* its operation goes on, and says what becomes of it */
 	RECONCILE_STATE,   /* it enters `state`; text: its error; NULL none */
-	RECONCILE_CRASHED, /* the same, for its guest ended by a fault */
+	RECONCILE_ENDED,   /* the same, for its guest ended: what it had passes the gate, and then it is stopped */
+	RECONCILE_CRASHED, /* likewise, by a fault */
 	RECONCILE_START,   /* and is started again */
 	RECONCILE_BOOT,    /* it was started in this boot */
 	RECONCILE_DOMAIN,  /* its domain is called `domain` now */

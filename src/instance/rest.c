@@ -171,14 +171,14 @@ static int commit(struct rest *w, struct error *err)
 	int r = store_begin(&tx, w->m->store, err);
 
 	for (size_t i = 0; r == 0 && i < w->n; i++)
-		if (w->at[i].r < 0 && w->at[i].r != -ENODEV)
+		if (w->at[i].r < 0 && w->at[i].r != -ENODEV && w->at[i].r != -ENOTCONN)
 			r = gate_keep(tx, &w->at[i].gate, w->at[i].lend, NULL, &w->at[i].err, err);
 	if (r == 0 && quarantine_check(tx, w->j->in->name, &why) < 0)
 		w->j->note = arena_strdup(&w->j->arena, why.text);
 	return r == 0 ? store_commit(tx, err) : r;
 }
 
-int rest(struct inst_manager *m, struct job *j, struct error *err)
+int rest(struct inst_manager *m, struct job *j, struct error *away, struct error *err)
 {
 	struct error foreign = ERROR_INIT;
 	struct rest w;
@@ -200,6 +200,9 @@ int rest(struct inst_manager *m, struct job *j, struct error *err)
 		r = error_set(err, -EINTR, "velad ends");
 	if (r == 0)
 		r = commit(&w, err);
+	for (size_t i = 0; r == 0 && i < w.n; i++)
+		if (w.at[i].r == -ENOTCONN && !away->code)
+			(void)error_set(away, -ENOTCONN, "%s: %.300s", w.at[i].reset->target, w.at[i].err.text);
 	targets_unlock(&m->targets, &w.hold);
 	return r;
 }

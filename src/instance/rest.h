@@ -7,6 +7,7 @@ struct error;
 struct inst_manager;
 struct job;
 
-/* What fails is in quarantine, and is the note of the job; the others are not held up. -EINTR: velad ends; another negative: the store
+/* What fails is in quarantine, and is the note of the job; the others are not held up. away: velad-helper was not there for some of them,
+ * to whom it is to be done again; code 0 else. -EINTR: velad ends; another negative: the store
  * failed, or memory. May be repeated at will. */
-int rest(struct inst_manager *m, struct job *j, struct error *err);
+int rest(struct inst_manager *m, struct job *j, struct error *away, struct error *err);

@@ -40,6 +40,7 @@ struct steps {
 	struct steps_note *note;    /* of the step, while it is applied */
 	struct steps_files *files;  /* likewise, while it is probed, too */
 	bool              undo;     /* reverting is the undoing of this operation, and not what it is for */
+	bool              again;    /* it was tried before, and what failed then is in the journal */
 	const struct inst_release *release;
 	const struct gate *gate;    /* of the step, by the walk */
 	const char       *instance;

@@ -138,7 +138,13 @@ static const char schema_11[] =
 	"ALTER TABLE quarantine ADD COLUMN away INTEGER NOT NULL DEFAULT 0;"
 	"PRAGMA user_version = 11;";
 
-static const char *const schemas[] = { schema_1, schema_2, schema_3, schema_4, schema_5, schema_6, schema_7, schema_8, schema_9, schema_10, schema_11 }; /* [n] makes version n + 1 of version n */
+/* 12: an operation that failed and is to be tried again: how often it was, and when it is next (microseconds since 1970; 0 at once). */
+static const char schema_12[] =
+	"ALTER TABLE operation ADD COLUMN tries INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE operation ADD COLUMN due INTEGER NOT NULL DEFAULT 0;"
+	"PRAGMA user_version = 12;";
+
+static const char *const schemas[] = { schema_1, schema_2, schema_3, schema_4, schema_5, schema_6, schema_7, schema_8, schema_9, schema_10, schema_11, schema_12 }; /* [n] makes version n + 1 of version n */
 
 #define SCHEMA_VERSION ((int)ARRAY_SIZE(schemas))
 

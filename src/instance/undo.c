@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Operations that are to leave nothing: cancelled ones, and failed ones once what hung has returned. */
+/* Operations that are to leave nothing: cancelled ones, and failed ones once what hung has returned, or is there again. */
 #include "instance/undo.h"
 
 #include <errno.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/arena.h"
@@ -71,19 +72,28 @@ int inst_cancel(struct inst_manager *m, uint64_t id, struct error *err)
 	return r;
 }
 
-/* ---- undoing what a call that hung has left --------------------------------------------------------------- */
+/* ---- giving back what is left ------------------------------------------------------------------------------ */
 
-/* The failed ones that hold something, because a call did not return. */
-#define SQL_LEFT "SELECT name FROM instance WHERE state = 'failed' AND (name IN (SELECT instance FROM device) OR name IN" \
-		 " (SELECT instance FROM step WHERE state IN ('begun', 'done', 'failed'))) AND operation IN" \
-		 " (SELECT id FROM operation WHERE finished > 0 AND code = ?) ORDER BY name LIMIT 1"
+int undo_add(struct store_tx *tx, enum op_kind kind, const char *name, bool later, struct error *err)
+{
+	struct op op = { 0 };
+	int r = op_add(tx, &op.id, kind, name, time(NULL), err);
+
+	if (r == 0 && later)
+		r = op_wait(tx, &op, err);
+	return r < 0 ? r : rows_instance_operation(tx, name, op.id, err);
+}
+
+/* The failed ones that hold something: the devices, or what a call that did not return is about. */
+#define SQL_LEFT "SELECT name FROM instance JOIN operation ON operation.id = instance.operation WHERE instance.state = 'failed'" \
+		 " AND finished > 0 AND ((operation.state = 'failed' AND name IN (SELECT instance FROM device)) OR (code = ? AND name IN" \
+		 " (SELECT instance FROM step WHERE step.state IN ('begun', 'done', 'failed')))) ORDER BY name LIMIT 1"
 
 /* 1: one was added. */
 static int add_one(struct store_tx *tx, struct arena *arena, struct error *err)
 {
 	auto_(store_query_free) struct store_rows *q = NULL;
 	const char *name;
-	uint64_t op = 0;
 	int r = store_query(tx, &q, SQL_LEFT, ARGS(ARG_INT(-ETIMEDOUT)), err);
 
 	if (r == 0)
@@ -94,9 +104,7 @@ static int add_one(struct store_tx *tx, struct arena *arena, struct error *err)
 	if (!name)
 		return error_set(err, -ENOMEM, "no memory for rows of the store");
 	q = store_query_free(q);
-	r = op_add(tx, &op, OP_UNDO, name, time(NULL), err);
-	if (r == 0)
-		r = rows_instance_operation(tx, name, op, err);
+	r = undo_add(tx, OP_UNDO, name, false, err);
 	return r < 0 ? r : 1;
 }
 
@@ -106,6 +114,8 @@ int undo_queue(struct inst_manager *m, struct error *err)
 	struct arena arena = { 0 };
 	int r = store_begin(&tx, m->store, err);
 
+	if (r == 0)
+		r = op_wake(tx, err);
 	if (r == 0)
 		while ((r = add_one(tx, &arena, err)) > 0)
 			;
@@ -117,13 +127,27 @@ int undo_queue(struct inst_manager *m, struct error *err)
 	return r;
 }
 
+/* What the instance says from now on: why it failed stays. */
+static const char *say(struct job *j, const char *now)
+{
+	const char *was = j->in->error ? j->in->error : "", *again = strstr(was, "; " UNDO_AGAIN);
+
+	return arena_printf(&j->arena, "%.*s; %s", again ? (int)(again - was) : 400, was, now);
+}
+
 int undo_run(struct inst_manager *m, struct job *j, struct error *err)
 {
 	struct error left = ERROR_INIT, all = ERROR_INIT;
+	bool is_free;
 
-	j->note = arena_printf(&j->arena, "%.400s; it returned later, and everything was given back", j->in->error ? j->in->error : "");
-	if (job_revert(m, j, &left) == 0)
+	if (job_revert(m, j, &left) == 0) {
+		j->note = say(j, "later, everything was given back");
 		return job_end(m, j, INST_FAILED, true, NULL, err);
-	(void)error_set(&all, left.code, "instance %s: %.380s; its devices stay held until it is deleted", j->in->name, left.text);
-	return job_end(m, j, INST_FAILED, false, &all, err);
+	}
+	is_free = job_all_free(j);
+	if (is_free && j->in->error && !strstr(j->in->error, "devices were given back"))
+		j->note = say(j, "its devices were given back later, the rest is tried again until it can be");
+	(void)error_set(&all, left.code, "instance %s: %.300s; %s", j->in->name, left.text,
+			is_free ? "its devices were given back, but not all that was done for it" : "its devices stay held");
+	return job_wait(m, j, &all, is_free, err);
 }

@@ -293,9 +293,9 @@ static int finish_all(struct walk *w, struct error *err)
 		if (m->r == 0 || (m->r == GATE_QUARANTINED && m->back))
 			continue;
 		(void)error_prefix(&m->err, "step %s %s", plan_step_text(m->step->kind), m->step->target);
-		if (first < 0)
+		if (first < 0 && !w->s->again)
 			log_err("instance %s: %s", w->s->instance, m->err.text); /* the first is the caller's */
-		else
+		else if (first == 0)
 			*err = m->err;
 		first = first < 0 ? first : m->r;
 	}
@@ -542,10 +542,11 @@ static int commit_back(struct walk *w, struct error *err)
 }
 
 /* Unbinding a function that a guest has open waits for that guest (drivers/vfio/vfio_main.c, vfio_unregister_group_dev),
- * perhaps for ever. A function that hangs is in quarantine, and holds up nobody: no call on it is made before that one returns. */
+ * perhaps for ever. A function that hangs is in quarantine, and holds up nobody: no call on it is made before that one returns. Without
+ * velad-helper nothing else of it can be given back, and must not be, should it come back just then: what is reset must be so first. */
 static bool holds_back(const struct member *m)
 {
-	return (m->r == -ETIMEDOUT && !m->unknown) || (m->r < 0 && m->step->kind == PLAN_STEP_DOMAIN);
+	return (m->r == -ETIMEDOUT && !m->unknown) || m->r == -ENOTCONN || (m->r < 0 && m->step->kind == PLAN_STEP_DOMAIN);
 }
 
 static int revert_wave(struct walk *w, int *first, struct error *err)
@@ -559,7 +560,7 @@ static int revert_wave(struct walk *w, int *first, struct error *err)
 		failed = finish_all(w, &e);
 		if (failed < 0 && *first == 0)
 			*err = e;
-		else if (failed < 0)
+		else if (failed < 0 && !w->s->again)
 			log_err("instance %s: cannot revert %s", w->s->instance, e.text); /* the first is the caller's */
 		*first = *first == 0 ? failed : *first;
 		for (size_t i = 0; i < w->n; i++)

@@ -38,15 +38,17 @@ static bool add_op(struct libscols_table *t, json_object *op)
 {
 	json_object *progress = ctl_doc_get(op, "progress");
 	const char *state = ctl_doc_text(op, "state");
-	char id[24], steps[48];
-	const char *cell[COLUMNS] = { id, ctl_doc_text(op, "kind"), ctl_doc_text(op, "instance"), state, steps,
+	int64_t tries = ctl_doc_int(op, "tries", 0);
+	char id[24], steps[48], again[48];
+	const char *cell[COLUMNS] = { id, ctl_doc_text(op, "kind"), ctl_doc_text(op, "instance"), again, steps,
 				      ctl_doc_text(op, "created"), ctl_doc_text(op, "finished") };
 	struct libscols_line *line;
 
 	(void)snprintf(id, sizeof(id), "%" PRId64, ctl_doc_int(op, "id", 0));
 	(void)snprintf(steps, sizeof(steps), "%" PRId64 "/%" PRId64, ctl_doc_int(progress, "done", 0), ctl_doc_int(progress, "total", 0));
+	(void)snprintf(again, sizeof(again), tries && !ctl_doc_get(op, "finished") ? "%s, try %" PRId64 : "%s", state, tries + 1);
 	line = ctl_table_row(t, NULL, cell, COLUMNS);
-	if (line && strcmp(state, "failed") == 0)
+	if (line && (strcmp(state, "failed") == 0 || strchr(again, ',')))
 		ctl_table_colour(line, STATE, "red");
 	return line;
 }
@@ -81,6 +83,9 @@ static int write_operation(struct ctl_out *out, json_object *op, struct error *e
 	ctl_field_write(out, "guest", ctl_doc_text(op, "instance"));
 	ctl_field_write(out, "state", ctl_doc_text(op, "state"));
 	ctl_field_write(out, "error", ctl_doc_text(error, "detail"));
+	if (ctl_doc_int(op, "tries", 0) > 0)
+		ctl_number_write(out, "tries", op, "tries");
+	ctl_field_write(out, "next try", ctl_doc_text(op, "next_try"));
 	ctl_field_write(out, "scrub", ctl_doc_text(op, "scrub"));
 	ctl_field_write(out, "created", ctl_doc_text(op, "created"));
 	ctl_field_write(out, "started", ctl_doc_text(op, "started"));

@@ -90,6 +90,7 @@ struct fake {
 	uint32_t           vf_lacks, vf_refuses, vf_ignores; /* settings of VFs: the driver has none, says no, does nothing */
 	bool               no_interface; /* PFs have none, so that nothing can be set of VFs */
 	bool               deaf;
+	bool               away; /* velad-helper: nothing can be set */
 	bool               no_libvirt; /* domains cannot be listed */
 	unsigned           lists;      /* how often they were */
 	unsigned           reboots;
@@ -180,6 +181,8 @@ static inline int fake_point(struct fake *f, enum fake_when when, struct error *
 {
 	if (strcmp(f->broken, f->last) == 0)
 		return error_set(err, -EIO, "%s is broken", f->last);
+	if (f->away && strncmp(f->last, "domain", 6) != 0 && strcmp(f->last, "vfio_loaded") != 0 && strcmp(f->last, "driver") != 0)
+		return error_set(err, -ENOTCONN, "cannot reach velad-helper");
 	if (!f->hit || f->when != when)
 		return 0;
 	f->fired = true;

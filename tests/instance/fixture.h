@@ -247,7 +247,11 @@ static inline uint64_t fx_delete(struct fx *fx, const char *name)
 	struct error err = ERROR_INIT;
 	uint64_t op = 0;
 
-	if (inst_delete(fx->m, &op, name, &err) < 0)
+	for (int i = 0; i < 10000 && inst_delete(fx->m, &op, name, &err) == -EBUSY && strstr(err.text, "(undo) runs"); i++) {
+		err = ERROR_INIT; /* a daemon that began just now tries at once what the last one could not */
+		fx_nap();
+	}
+	if (err.code)
 		fail_msg("%s", err.text);
 	return op;
 }
@@ -333,6 +337,30 @@ static inline void fx_await_state(struct fx *fx, const char *name, const char *s
 	for (int i = 0; i < 100000 && strcmp(fx_state(fx, buf, name), state) != 0; i++)
 		fx_nap();
 	fx_expect_state(fx, name, state);
+}
+
+/* Until the last operation of an instance is of this kind and waits for its next try; what the last one came to. The caller frees. */
+static inline char *fx_await_tries(struct fx *fx, const char *name, const char *kind)
+{
+	for (int i = 0; i < 100000; i++) {
+		const struct inst_op_filter newest = { .instance = name, .limit = 1 };
+		struct error err = ERROR_INIT;
+		json_object *o = NULL, *op, *e = NULL;
+		char *said = NULL;
+
+		assert_int_equal(inst_op_list_json(fx->m, &o, &newest, &err), 0);
+		op = json_object_array_get_idx(json_object_object_get(o, "operations"), 0);
+		if (strcmp(fx_string(op, "kind"), kind) == 0 && fx_string(op, "next_try") && json_object_object_get_ex(op, "error", &e) && e) {
+			assert_true(json_object_get_int(json_object_object_get(op, "tries")) > 0);
+			said = strdup(fx_string(e, "detail"));
+		}
+		json_object_put(o);
+		if (said)
+			return said;
+		fx_nap();
+	}
+	fail_msg("no operation %s of %s is tried again", kind, name);
+	return NULL;
 }
 
 static inline void fx_await_call(struct fx *fx, const char *call)

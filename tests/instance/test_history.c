@@ -59,6 +59,17 @@ static void wrong(struct scene *s, const char *fmt, ...)
 	va_end(ap);
 }
 
+/* It has failed, and waits for its next try: as long as there is a fault, that may be for ever. */
+static bool waits(struct scene *s, uint64_t id)
+{
+	struct error err = ERROR_INIT;
+	json_object *o = NULL;
+	bool is = inst_op_json(s->fx.m, &o, id, &err) == 0 && fx_string(o, "next_try");
+
+	json_object_put(o);
+	return is;
+}
+
 static void wait_all(struct scene *s)
 {
 	for (uint64_t id = 1;; id++) {
@@ -68,7 +79,7 @@ static void wait_all(struct scene *s)
 
 			if (inst_op_ended(s->fx.m, &ended, id, &err) < 0)
 				return;
-			if (ended)
+			if (ended || (i % 100 == 99 && waits(s, id)))
 				break;
 			if (i > 100000) {
 				wrong(s, "operation %llu does not end", (unsigned long long)id);

@@ -274,11 +274,11 @@ static void not_its_own(void **state)
 	assert_int_equal(fake_port_ctl(k.fx.machine, 0), 0x40); /* what is its own, it keeps */
 	fake_domain_is(k.fx.machine, "b", ACT_DOMAIN_SHUTOFF); /* a guest that stops needs nothing */
 	inst_domain_changed(k.fx.m, "b", ACT_DOMAIN_SHUTOFF);
-	fx_expect_state(&k.fx, "b", "stopped");
+	fx_await_state(&k.fx, "b", "stopped");
 	fake_port_is(k.fx.machine, 0, 0x1d);
 	look(&k);
 	fx_await_state(&k.fx, "a", "running");
-	fx_expect_state(&k.fx, "b", "stopped");
+	fx_await_state(&k.fx, "b", "stopped");
 	fake_port_is(k.fx.machine, 0, 0x00);
 	look(&k);
 	fx_await_state(&k.fx, "a", "degraded");
@@ -419,7 +419,7 @@ static void ats_is_confirmed(void **state)
 	await_findings(&k, "a", "");
 	fake_domain_is(k.fx.machine, "a", ACT_DOMAIN_SHUTOFF); /* then there is nothing to see */
 	inst_domain_changed(k.fx.m, "a", ACT_DOMAIN_SHUTOFF);
-	fx_expect_state(&k.fx, "a", "stopped");
+	fx_await_state(&k.fx, "a", "stopped");
 	{
 		json_object *o = instance(&k, "a");
 		json_object *vfs = json_object_object_get(json_object_object_get(o, "bundle"), "vfs");

@@ -276,7 +276,7 @@ static void crashes(void **state)
 	lived_new(&l);
 	fake_domain_is(l.fx.machine, "a", ACT_DOMAIN_CRASHED);
 	inst_domain_changed(l.fx.m, "a", ACT_DOMAIN_CRASHED);
-	fx_expect_state(&l.fx, "a", "stopped");
+	fx_await_state(&l.fx, "a", "stopped");
 	assert_int_equal(inst_json(l.fx.m, &o, "a", &err), 0);
 	assert_non_null(strstr(fx_string(o, "error"), "the guest crashed; see"));
 	json_object_put(o);
@@ -290,7 +290,7 @@ static void crashes(void **state)
 	fx_expect_machine(&l.fx, l.running);
 	fake_domain_is(l.fx.machine, "a", ACT_DOMAIN_CRASHED); /* and the third: enough */
 	inst_domain_changed(l.fx.m, "a", ACT_DOMAIN_CRASHED);
-	fx_expect_state(&l.fx, "a", "stopped");
+	fx_await_state(&l.fx, "a", "stopped");
 	o = NULL;
 	assert_int_equal(inst_json(l.fx.m, &o, "a", &err), 0);
 	assert_non_null(strstr(fx_string(o, "error"), "crashed 3 times within 1000 s and is left stopped"));
@@ -298,7 +298,7 @@ static void crashes(void **state)
 	assert_true(fx_wait(&l.fx, fx_order(&l.fx, "a", INST_START, 0))); /* an operator may */
 	fake_domain_is(l.fx.machine, "a", ACT_DOMAIN_SHUTOFF); /* it powers itself off: that is no crash */
 	inst_domain_changed(l.fx.m, "a", ACT_DOMAIN_SHUTOFF);
-	fx_expect_state(&l.fx, "a", "stopped");
+	fx_await_state(&l.fx, "a", "stopped");
 	expect_deleted(&l);
 	lived_done(&l);
 }

@@ -239,9 +239,9 @@ static void domain_by_itself(void **state)
 	fx_create_done(&fx, &fx_a);
 	fake_domain_is(fx.machine, "a", ACT_DOMAIN_SHUTOFF);
 	inst_domain_changed(fx.m, "a", ACT_DOMAIN_SHUTOFF);
-	fx_expect_state(&fx, "a", "stopped");
+	fx_await_state(&fx, "a", "stopped");
 	inst_domain_changed(fx.m, "a", ACT_DOMAIN_SHUTOFF);
-	fx_expect_state(&fx, "a", "stopped");
+	fx_await_state(&fx, "a", "stopped");
 	fake_domain_is(fx.machine, "a", ACT_DOMAIN_RUNNING);
 	inst_domain_changed(fx.m, "a", ACT_DOMAIN_RUNNING);
 	fx_expect_state(&fx, "a", "running");

@@ -12,6 +12,7 @@
 
 static const char *const kinds[RECONCILE_KIND_MAX_] = {
 	[RECONCILE_KEEP] = "keep",     [RECONCILE_RESUME] = "resume",   [RECONCILE_STATE] = "state",     [RECONCILE_CRASHED] = "crashed",
+	[RECONCILE_ENDED] = "ended",
 	[RECONCILE_START] = "start",   [RECONCILE_BOOT] = "boot",       [RECONCILE_DOMAIN] = "domain",   [RECONCILE_MOVE] = "move",     [RECONCILE_VOID] = "void",
 	[RECONCILE_NOTE] = "note",     [RECONCILE_FORGET] = "forget",   [RECONCILE_FOREIGN] = "foreign", [RECONCILE_FREE] = "free",
 	[RECONCILE_QUARANTINE] = "quarantine",
@@ -120,7 +121,7 @@ static struct reconcile_instance *usual(struct world *w, enum inst_state state, 
 static void line(struct sbuf *b, const struct reconcile_decision *d)
 {
 	char bdf[BDF_TEXT_MAX], to[BDF_TEXT_MAX];
-	bool state = d->kind == RECONCILE_STATE || d->kind == RECONCILE_CRASHED || d->kind == RECONCILE_START;
+	bool state = d->kind >= RECONCILE_STATE && d->kind <= RECONCILE_START;
 
 	sbuf_addf(b, "%s", kind_text(d->kind));
 	if (d->instance)
@@ -148,7 +149,7 @@ static const struct reconcile_decision *answer(struct world *w, size_t *n)
 	*n = 0;
 	assert_int_equal(reconcile(&d, n, &w->input, &w->arena, &err), 0);
 	for (size_t i = 0; i < *n; i++) {
-		assert_true(d[i].text || d[i].kind == RECONCILE_STATE);
+		assert_true(d[i].text || d[i].kind == RECONCILE_STATE || d[i].kind == RECONCILE_ENDED);
 		assert_true(!d[i].text || *d[i].text);
 	}
 	return d;
@@ -220,8 +221,12 @@ static void apply(struct world *w, const struct reconcile_decision *d, size_t n)
 			if (d[i].instance && strcmp(w->in[k].name, d[i].instance) == 0)
 				in = &w->in[k];
 		switch (d[i].kind) {
-		case RECONCILE_STATE:
+		case RECONCILE_ENDED:
 		case RECONCILE_CRASHED:
+			in->busy = true; /* by the operation that passes it through the gate */
+			in->state = d[i].state;
+			break;
+		case RECONCILE_STATE:
 			in->state = d[i].state;
 			break;
 		case RECONCILE_START:
@@ -426,14 +431,14 @@ static void known_but_gone(void **state)
 
 	(void)state;
 	usual(w, INST_RUNNING, ACT_DOMAIN_ABSENT);
-	expect_text(w, RECONCILE_STATE, "somebody undefined it");
-	expect(w, "state a stopped\n");
+	expect_text(w, RECONCILE_ENDED, "somebody undefined it");
+	expect(w, "ended a stopping\n");
 	w = world_new();
 	usual(w, INST_RUNNING, ACT_DOMAIN_SHUTOFF);
-	expect(w, "state a stopped\n");
+	expect(w, "ended a stopping\n");
 	w = world_new();
 	usual(w, INST_DEGRADED, ACT_DOMAIN_CRASHED);
-	expect(w, "crashed a stopped\n");
+	expect(w, "crashed a stopping\n");
 	w = world_new();
 	usual(w, INST_STOPPED, ACT_DOMAIN_RUNNING);
 	expect(w, "state a running\n");
@@ -456,7 +461,7 @@ static void renamed(void **state)
 	in->domain = "b";
 	noted(w, in, "domain.renamed", "a", "somebody has renamed its domain to b; it is known by its uuid");
 	w->guest[0].name = "c";
-	expect(w, "domain a c\nnote a domain.renamed a\nstate a stopped\n");
+	expect(w, "domain a c\nnote a domain.renamed a\nended a stopping\n");
 	w = world_new(); /* back */
 	in = usual(w, INST_STOPPED, ACT_DOMAIN_SHUTOFF);
 	in->domain = "b";
@@ -518,7 +523,7 @@ static void libvirt_absent(void **state)
 
 		in = usual(w, INST_DEGRADED, (enum act_domain)d);
 		noted(w, in, "libvirt.unknown", "a", "libvirt has not answered: it was running when it was seen last");
-		expect(w, d == ACT_DOMAIN_RUNNING ? "state a running\nforget a libvirt.unknown a\n" : "state a stopped\nforget a libvirt.unknown a\n");
+		expect(w, d == ACT_DOMAIN_RUNNING ? "state a running\nforget a libvirt.unknown a\n" : "ended a stopping\nforget a libvirt.unknown a\n");
 	}
 }
 
@@ -543,7 +548,7 @@ static void host_booted(void **state)
 	w = world_new(); /* the same boot: it ended by itself */
 	usual(w, INST_RUNNING, ACT_DOMAIN_SHUTOFF);
 	w->input.restart = true;
-	expect(w, "state a stopped\n");
+	expect(w, "ended a stopping\n");
 	w = world_new(); /* libvirt has started it by itself, without velad's steps */
 	usual(w, INST_RUNNING, ACT_DOMAIN_RUNNING)->boot = "b0";
 	w->input.restart = true;
@@ -567,7 +572,7 @@ static void upgraded(void **state)
 	w = world_new();
 	usual(w, INST_RUNNING, ACT_DOMAIN_SHUTOFF)->boot = "";
 	w->input.restart = true;
-	expect(w, "state a stopped\n"); /* whether the host was booted is not known */
+	expect(w, "ended a stopping\n"); /* whether the host was booted is not known; the gate looks at the drivers */
 	w = world_new();
 	usual(w, INST_RUNNING, ACT_DOMAIN_RUNNING);
 	w->input.boot = "";
@@ -844,7 +849,7 @@ static void check_states(const struct world *w, const struct reconcile_decision 
 {
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < w->input.ninstances; k++)
-			if ((d[i].kind == RECONCILE_STATE || d[i].kind == RECONCILE_CRASHED) && strcmp(w->in[k].name, d[i].instance) == 0)
+			if ((d[i].kind == RECONCILE_STATE || d[i].kind == RECONCILE_ENDED || d[i].kind == RECONCILE_CRASHED) && strcmp(w->in[k].name, d[i].instance) == 0)
 				assert_true(inst_state_may(w->in[k].state, d[i].state) && !w->in[k].busy);
 }
 

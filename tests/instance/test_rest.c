@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A guest that was stopped keeps its functions, and they go through the gate: reset side by side, verified; what is sick is found then,
- * keeps the instance from being started, and gets out again without a delete. */
+/* A guest that was stopped, or ended by itself, keeps its functions, and they go through the gate: reset side by side, verified; what is
+ * sick is found then, keeps the instance from being started, and gets out again without a delete. */
 #include "instance/fixture.h"
 
 #define GPU "0000:19:00.0"
@@ -176,10 +176,205 @@ static void gone(void **state)
 	rested_done(&r, "a");
 }
 
+/* ---- nobody told it to end ------------------------------------------------------------------------------ */
+
+static unsigned count_ops(struct rested *r, const char *kind)
+{
+	const struct inst_op_filter all = { .limit = 100 };
+	struct error err = ERROR_INIT;
+	json_object *o = NULL, *list;
+	unsigned n = 0;
+
+	assert_int_equal(inst_op_list_json(r->fx.m, &o, &all, &err), 0);
+	list = json_object_object_get(o, "operations");
+	for (size_t i = 0; i < json_object_array_length(list); i++)
+		n += strcmp(fx_string(json_object_array_get_idx(list, i), "kind"), kind) == 0;
+	json_object_put(o);
+	return n;
+}
+
+/* Waits until there is one. */
+static uint64_t last_op(struct rested *r, const char *kind)
+{
+	for (int i = 0; i < 100000; i++) {
+		const struct inst_op_filter newest = { .limit = 1 };
+		struct error err = ERROR_INIT;
+		json_object *o = NULL, *op;
+		uint64_t id;
+		bool is;
+
+		assert_int_equal(inst_op_list_json(r->fx.m, &o, &newest, &err), 0);
+		op = json_object_array_get_idx(json_object_object_get(o, "operations"), 0);
+		is = strcmp(fx_string(op, "kind"), kind) == 0;
+		id = json_object_get_uint64(json_object_object_get(op, "id"));
+		json_object_put(o);
+		if (is)
+			return id;
+		fx_nap();
+	}
+	fail_msg("there is no %s", kind);
+	return 0;
+}
+
+/* From inside, by virsh destroy, by a crash, by undefine; seen by an event, by the next daemon, or by a look when libvirt comes back. */
+static void by_itself(void **state)
+{
+	static const enum act_domain how[] = { ACT_DOMAIN_SHUTOFF, ACT_DOMAIN_CRASHED, ACT_DOMAIN_ABSENT };
+
+	(void)state;
+	for (unsigned i = 0; i < 3 * ARRAY_SIZE(how); i++) {
+		enum act_domain as = how[i % 3];
+		struct rested r;
+
+		rested_new(&r, &fx_a);
+		if (i / 3 == 1)
+			fx_close(&r.fx);
+		fake_domain_is(r.fx.machine, "a", as);
+		if (as == ACT_DOMAIN_ABSENT)
+			*fake_domain_find(r.fx.machine, "a") = (struct fake_domain){ 0 };
+		fake_ats(r.fx.machine, GPU, false);
+		if (i / 3 == 0)
+			inst_domain_changed(r.fx.m, "a", as);
+		else if (i / 3 == 1)
+			fx_open(&r.fx);
+		else
+			inst_domain_changed(r.fx.m, NULL, ACT_DOMAIN_CHANGED);
+		fx_await_state(&r.fx, "a", "stopped");
+		assert_int_equal(fn(&r.fx, GPU)->resets, 1);
+		assert_int_equal(fn(&r.fx, VF)->resets, 1);
+		assert_false(fn(&r.fx, GPU)->dirty || fn(&r.fx, VF)->dirty);
+		assert_int_equal(fx_taken(&r.fx), 4);
+		inst_domain_changed(r.fx.m, "a", as); /* it is told again */
+		fx_reopen(&r.fx);
+		assert_int_equal(count_ops(&r, "gate"), 1);
+		assert_int_equal(fn(&r.fx, GPU)->resets, 1);
+		assert_true(fx_wait(&r.fx, fx_order(&r.fx, "a", INST_START, 0)));
+		rested_done(&r, "a");
+	}
+}
+
+/* What is sick then is in quarantine, and why it ended is still said. */
+static void by_itself_sick(void **state)
+{
+	struct error err = ERROR_INIT;
+	json_object *o = NULL;
+	struct rested r;
+
+	(void)state;
+	rested_new(&r, &fx_a);
+	fn(&r.fx, GPU)->dies = true;
+	fake_domain_is(r.fx.machine, "a", ACT_DOMAIN_CRASHED);
+	inst_domain_changed(r.fx.m, "a", ACT_DOMAIN_CRASHED);
+	fx_await_state(&r.fx, "a", "stopped");
+	assert_int_equal(inst_json(r.fx.m, &o, "a", &err), 0);
+	assert_non_null(strstr(fx_string(o, "error"), "the guest crashed; see its console log; " GPU " is in quarantine: it was not reset"));
+	json_object_put(o);
+	expect_refused(&r, GPU, "it did not come back");
+	fn(&r.fx, GPU)->dies = fn(&r.fx, GPU)->w.dead = false;
+	assert_int_equal(fx_release_all(&r.fx), 1);
+	rested_done(&r, "a");
+}
+
+/* One that crashed is started again after the gate, and not with what is sick. */
+static void by_itself_again(void **state)
+{
+	(void)state;
+	for (int dies = 0; dies < 2; dies++) {
+		struct rested r;
+
+		rested_new(&r, &fx_a);
+		fx_close(&r.fx);
+		r.fx.crash = (struct inst_crash){ true, 5, 1000 };
+		fx_open(&r.fx);
+		fn(&r.fx, GPU)->dies = dies;
+		fake_domain_is(r.fx.machine, "a", ACT_DOMAIN_CRASHED);
+		inst_domain_changed(r.fx.m, "a", ACT_DOMAIN_CRASHED);
+		assert_int_equal(fx_wait(&r.fx, last_op(&r, "start")), !dies);
+		fx_expect_state(&r.fx, "a", dies ? "stopped" : "running");
+		assert_int_equal(fn(&r.fx, GPU)->resets, dies ? fn(&r.fx, GPU)->resets : 1);
+		if (dies) {
+			fn(&r.fx, GPU)->dies = fn(&r.fx, GPU)->w.dead = false;
+			assert_int_equal(fx_release_all(&r.fx), 1);
+		}
+		rested_done(&r, "a");
+	}
+}
+
+/* Not below an operation, which does it or needs it not; not what runs again; and what is not a guest's any more is left alone. */
+static void by_itself_not(void **state)
+{
+	struct rested r;
+	uint64_t op;
+
+	(void)state;
+	rested_new(&r, &fx_a);
+	fake_pause(r.fx.machine, "reset");
+	op = fx_order(&r.fx, "a", INST_STOP, 0);
+	fx_await_call(&r.fx, "reset");
+	inst_domain_changed(r.fx.m, "a", ACT_DOMAIN_SHUTOFF);
+	fake_pause(r.fx.machine, "");
+	assert_true(fx_wait(&r.fx, op));
+	assert_int_equal(fn(&r.fx, GPU)->resets, 1);
+	assert_true(fx_wait(&r.fx, fx_order(&r.fx, "a", INST_START, 0)));
+	fake_pause(r.fx.machine, "domain_stop");
+	op = fx_delete(&r.fx, "a");
+	fx_await_call(&r.fx, "domain_stop");
+	inst_domain_changed(r.fx.m, "a", ACT_DOMAIN_SHUTOFF);
+	fake_pause(r.fx.machine, "");
+	assert_true(fx_wait(&r.fx, op));
+	assert_int_equal(count_ops(&r, "gate"), 0);
+	fx_create_done(&r.fx, &fx_a);
+	fn(&r.fx, GPU)->resets = fn(&r.fx, VF)->resets = 0;
+	inst_domain_changed(r.fx.m, "a", ACT_DOMAIN_SHUTOFF); /* and by now it runs again */
+	fx_await_state(&r.fx, "a", "running");
+	assert_int_equal(count_ops(&r, "gate"), 1);
+	assert_int_equal(fn(&r.fx, GPU)->resets, 0);
+	(void)snprintf(fn(&r.fx, GPU)->d.driver, ACT_DRIVER_MAX, "nvidia"); /* the host was booted, and nobody knows of it */
+	fake_domain_is(r.fx.machine, "a", ACT_DOMAIN_SHUTOFF);
+	inst_domain_changed(r.fx.m, "a", ACT_DOMAIN_SHUTOFF);
+	fx_await_state(&r.fx, "a", "stopped");
+	assert_int_equal(fn(&r.fx, GPU)->resets, 0);
+	assert_int_equal(fn(&r.fx, VF)->resets, 1);
+	(void)snprintf(fn(&r.fx, GPU)->d.driver, ACT_DRIVER_MAX, "vfio-pci");
+	rested_done(&r, "a");
+}
+
+/* libvirt went away just then: whether it is off still, nobody knows, and it is asked again; the next daemon does so, too, and a delete
+ * does not wait for it. */
+static void by_itself_unknown(void **state)
+{
+	struct rested r;
+	char *said;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		rested_new(&r, &fx_a);
+		fake_domain_is(r.fx.machine, "a", ACT_DOMAIN_SHUTOFF);
+		fake_break(r.fx.machine, "domain");
+		inst_domain_changed(r.fx.m, "a", ACT_DOMAIN_SHUTOFF);
+		said = fx_await_tries(&r.fx, "a", "gate");
+		assert_non_null(strstr(said, "domain is broken"));
+		free(said);
+		fx_expect_state(&r.fx, "a", "stopping");
+		assert_int_equal(fn(&r.fx, GPU)->resets, 0);
+		if (i == 1)
+			fx_close(&r.fx);
+		fake_break(r.fx.machine, "");
+		if (i == 1)
+			fx_open(&r.fx);
+		if (i < 2)
+			fx_await_state(&r.fx, "a", "stopped");
+		assert_int_equal(fn(&r.fx, GPU)->resets, i < 2);
+		rested_done(&r, "a");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(side_by_side), cmocka_unit_test(sick), cmocka_unit_test(deleted),
-					    cmocka_unit_test(by_hand), cmocka_unit_test(gone) };
+					    cmocka_unit_test(by_hand), cmocka_unit_test(gone), cmocka_unit_test(by_itself),
+					    cmocka_unit_test(by_itself_sick), cmocka_unit_test(by_itself_again),
+					    cmocka_unit_test(by_itself_not), cmocka_unit_test(by_itself_unknown) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

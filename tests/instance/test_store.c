@@ -99,7 +99,7 @@ static void commits_stay(void **state)
 	assert_int_equal(number(s, "SELECT count(*) FROM operation WHERE instance = 'a'"), 1);
 	assert_int_equal(number(s, "PRAGMA foreign_keys"), 1);
 	assert_int_equal(number(s, "PRAGMA synchronous"), 2);
-	assert_int_equal(number(s, "PRAGMA user_version"), 11);
+	assert_int_equal(number(s, "PRAGMA user_version"), 12);
 	(void)store_close(s);
 	fx_done(&fx);
 }
@@ -123,12 +123,12 @@ static void older_version(void **state)
 	by_hand(&fx, "DROP TRIGGER instance_made; DROP TRIGGER instance_changed; DROP TABLE foreign_device; ALTER TABLE device DROP COLUMN serial;"
 		     " ALTER TABLE device DROP COLUMN pf; ALTER TABLE instance DROP COLUMN boot; ALTER TABLE instance DROP COLUMN domain; DROP TABLE finding; DROP TABLE quarantine; DROP TABLE wear; DROP TABLE request_key; DROP TABLE image; DROP TABLE crash;"
 		     " ALTER TABLE operation DROP COLUMN grace; ALTER TABLE operation DROP COLUMN began;"
-		     " ALTER TABLE operation DROP COLUMN took; ALTER TABLE meta DROP COLUMN change;"
+		     " ALTER TABLE operation DROP COLUMN took; ALTER TABLE operation DROP COLUMN tries; ALTER TABLE operation DROP COLUMN due; ALTER TABLE meta DROP COLUMN change;"
 		     " ALTER TABLE instance DROP COLUMN generation; PRAGMA user_version = 1");
 	s = open_store(&fx);
 	assert_int_equal(number(s, "SELECT count(*) FROM operation WHERE instance = 'a'"), 1);
 	assert_int_equal(number(s, "SELECT count(*) FROM finding"), 0);
-	assert_int_equal(number(s, "PRAGMA user_version"), 11);
+	assert_int_equal(number(s, "PRAGMA user_version"), 12);
 	(void)store_close(s);
 	fx_done(&fx);
 }
@@ -205,8 +205,8 @@ static void foreign_files(void **state)
 	(void)state;
 	fx_new(&fx);
 	(void)store_close(open_store(&fx));
-	by_hand(&fx, "PRAGMA user_version = 12");
-	refused(&fx, -EPROTONOSUPPORT, "version 12 and this velad knows only 11");
+	by_hand(&fx, "PRAGMA user_version = 13");
+	refused(&fx, -EPROTONOSUPPORT, "version 13 and this velad knows only 12");
 	assert_int_equal(unlink(fx.store), 0);
 	by_hand(&fx, "CREATE TABLE shopping(item)");
 	refused(&fx, -EBADMSG, "shopping");
