@@ -1,0 +1,47 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# only by name
+#
+# What velad adds to a start: a guest is started by velad, and, with velad stopped, by virsh from the XML that it was started from, in
+# turns. What a start of velad's took beside its step "domain", which is libvirt's, is all that velad can have added; the other turns say
+# whether libvirt is slower for velad than for virsh.
+#
+# shellcheck disable=SC2016 # scripts for the emulated host are in single quotes
+
+# shellcheck source=tests/lab/t/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+rounds=${ROUNDS:-7}
+before=$(host_state)
+passes "a guest" l1 -t 180 "velactl create start --gpus 1 --vfs-per-gpu 1 --numa-node 1 --vcpus 1 --memory 256M \
+	--kernel /srv/lab/guest/vmlinuz --initrd /srv/lab/guest/initrd --cmdline 'console=ttyS0 report.stay mitigations=off nokaslr'"
+passes "its XML" l1 'virsh dumpxml --inactive start >/root/start.xml && velactl stop start --force'
+
+# Two lines of microseconds: all of a start and libvirt's part of it; virsh's start
+turn='
+	ms() { date +%s%6N; }
+	velactl start start >/dev/null && velactl -o json op list | jq -r "[.operations[] | select(.kind == \"start\")] | max_by(.id).id" >/root/id &&
+	velactl -o json op show "$(cat /root/id)" | jq -r "\"velad \(.duration_us) \(.steps[] | select(.id == \"domain\").duration_us)\"" &&
+	velactl stop start --force >/dev/null && systemctl stop velad.service || exit 1
+	from=$(ms); virsh -q create /root/start.xml >/dev/null || exit 1
+	echo "virsh $(($(ms) - from))"
+	virsh -q destroy start >/dev/null; systemctl start velad.service'
+for ((i = 0; i < rounds; i++)); do
+	l1 -t 240 "$turn" || die "round $i"
+done >"$logs/turns"
+is "every start is measured" "$((2 * rounds))" "$(grep -Ec '^(velad [0-9]+ [0-9]+|virsh [0-9]+)$' "$logs/turns")"
+read -r adds domain virsh share < <(python3 - "$logs/turns" <<'EOF'
+import statistics, sys
+turns = [line.split() for line in open(sys.argv[1])]
+started = [(int(t[1]) - int(t[2]), int(t[2])) for t in turns if t[0] == "velad"]
+adds, domain = (statistics.median(column) for column in zip(*started))
+virsh = statistics.median(int(t[1]) for t in turns if t[0] == "virsh")
+print(round(adds / 1000), round(domain / 1000), round(virsh / 1000), round(100 * adds / domain, 2))
+EOF
+)
+echo "# velad adds $adds ms to libvirt's $domain, $share %; virsh's start took $virsh ms; medians of $rounds"
+is "velad adds no more than 2 % (1 % is wanted)" 1 "$(python3 -c "print(int($share <= 2))")"
+passes "delete" l1 -t 120 'velactl delete start'
+is "the host is as before" "$before" "$(host_state)"
+finish
