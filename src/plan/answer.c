@@ -3,16 +3,6 @@
  * widest, the first that leave the others theirs. */
 #include "plan/search.h"
 
-/* The NICs of one slot that its VFs have now. */
-static uint64_t has_now(const struct search *s, uint32_t slot)
-{
-	uint64_t nics = 0;
-
-	for (uint32_t v = 0; v < s->m.each; v++)
-		nics |= UINT64_C(1) << s->m.nic[slot * s->m.each + v];
-	return nics;
-}
-
 /* On each node that they have to be on, one of the NICs stays. */
 static void hold(struct search *s, uint64_t extra)
 {
@@ -38,7 +28,7 @@ static bool only(struct search *s, uint32_t slot, uint64_t nics, uint64_t extra)
 	if (!would_have || !(extra || s->chained))
 		return false;
 	s->m.adj[slot] = nics;
-	if (!(has_now(s, slot) & ~nics) || search_match(s, extra))
+	if (!(s->m.has[slot] & ~nics) || search_match(s, extra))
 		return true;
 	s->m.adj[slot] = before;
 	(void)search_match(s, extra);
@@ -46,23 +36,24 @@ static bool only(struct search *s, uint32_t slot, uint64_t nics, uint64_t extra)
 }
 
 /* The NICs of one slot become the nearest, then the widest, then the first that can be. */
-static void pull_near(struct search *s, uint32_t slot, uint64_t extra)
+static bool pull_near(struct search *s, uint32_t slot, uint64_t extra)
 {
 	const struct solve_host *h = s->h;
 	uint8_t g = s->best.gpu[slot];
-	uint64_t all = s->m.adj[slot], tried = 0;
-	bool done = false;
+	uint64_t may = s->m.adj[slot] & match_may_have(&s->m, slot), tried = 0;
 
-	for (uint32_t path = s->nearest[g]; path <= s->best_bound.path && !done; path++)
-		for (uint32_t width = s->widest[path][g]; width <= s->best_bound.width && !done; width++) {
-			uint64_t level = all & h->near[path][g] & h->wide[width][g];
+	for (uint32_t path = s->nearest[g]; path <= s->best_bound.path; path++)
+		for (uint32_t width = s->widest[path][g]; width <= s->best_bound.width; width++) {
+			uint64_t level = may & h->near[path][g] & h->wide[width][g];
 
-			done = level && level != tried && only(s, slot, level, extra);
-			tried = level;
+			for (uint64_t left = level & ~tried; left && s->m.each == 1; left &= left - 1)
+				if (only(s, slot, left & -left, extra))
+					return true;
+			if (s->m.each > 1 && level & ~tried && only(s, slot, level, extra))
+				return true;
+			tried |= level;
 		}
-	for (uint64_t left = s->m.adj[slot]; left && s->m.each == 1; left &= left - 1)
-		if (only(s, slot, left & -left, extra))
-			break;
+	return false;
 }
 
 /* VFs for all together: each is counted as that of a GPU that is near and has the fewest. */
@@ -81,14 +72,15 @@ static void give_vfs(struct search *s, struct solve_answer *a)
 	const struct match *m = &s->m;
 	uint8_t has[SOLVE_CHOSEN_MAX] = { 0 };
 
-	a->nvfs = m->whole ? m->whole : m->slots * m->each;
-	for (uint32_t d = 0; d < a->nvfs && !m->whole; d++) {
-		a->vf_nic[d] = m->nic[d];
-		a->vf_slot[d] = (uint8_t)(d / m->each);
-	}
+	a->nvfs = 0;
+	for (uint32_t slot = 0; slot < m->slots && !m->whole; slot++)
+		for (uint64_t left = m->has[slot]; left; left &= left - 1)
+			for (uint32_t v = 0; v < m->give[slot][lowest(left)]; v++) {
+				a->vf_nic[a->nvfs] = (uint8_t)lowest(left);
+				a->vf_slot[a->nvfs++] = (uint8_t)slot;
+			}
 	if (!m->whole)
 		return;
-	a->nvfs = 0;
 	for (uint64_t left = m->touched; left; left &= left - 1)
 		for (uint32_t v = 0; v < m->used[lowest(left)]; v++) {
 			uint8_t slot = slot_for(s, lowest(left), has);
@@ -119,7 +111,7 @@ void search_answer(struct search *s, struct solve_answer *a)
 		if (s->h->nic_node[lowest(left)] < s->h->nnodes)
 			extra &= ~(UINT64_C(1) << s->h->nic_node[lowest(left)]);
 	for (uint32_t i = 0; i < s->best.n && s->m.each; i++)
-		pull_near(s, i, extra);
+		(void)pull_near(s, i, extra);
 	give_vfs(s, a);
 }
 

@@ -93,7 +93,7 @@ static void keep_asked(struct few *q)
 	q->can = but_not(q->h->of_size[w->gpus], with_any(ALL & ~allowed));
 	q->can = both(q->can, both(q->h->close[w->max_gpu_path], with_all((uint32_t)w->required)));
 	for (uint32_t i = 0; i < w->nhall; i++)
-		q->can = both(q->can, at_least((uint32_t)(w->hall[i] & ALL), w->hall_need[i]));
+		q->can = both(q->can, at_least(q->h, (uint32_t)(w->hall[i] & ALL), w->hall_need[i]));
 	if (w->without && w->without <= ALL)
 		q->can.w[w->without >> 6] &= ~(UINT64_C(1) << (w->without & 63));
 	if (w->partitioned)
@@ -106,15 +106,15 @@ static void look_at_nics(struct few *q)
 {
 	const struct search *s = q->s;
 
-	uint32_t want = s->w->vfs ? s->w->vfs : s->w->gpus * s->w->vfs_per_gpu;
-
+	q->want = s->w->vfs ? s->w->vfs : s->w->gpus * s->w->vfs_per_gpu;
+	memset(q->most, 0, sizeof(q->most));
 	memset(q->own, 0, sizeof(q->own));
 	memset(q->reach, 0, sizeof(q->reach));
 	for (uint64_t left = s->nics; left; left &= left - 1) {
 		uint32_t cap = match_cap(s->f, s->w, lowest(left), NO_LIMIT);
 
 		q->own[lowest(left)] = (uint8_t)s->allowed;
-		q->most[lowest(left)] = (uint16_t)(cap < want ? cap : want);
+		q->most[lowest(left)] = (uint16_t)(cap < q->want ? cap : q->want);
 	}
 	for (uint64_t gpus = s->allowed; gpus; gpus &= gpus - 1)
 		for (uint64_t left = s->nics & ~s->w->own[lowest(gpus)]; left; left &= left - 1)
@@ -332,27 +332,18 @@ static void find_nodes(struct few *q, struct bound *b)
 	q->can = some;
 }
 
-/* The least sharing lies between no less than `least`, and what all NICs can do. */
+/* The least sharing: no less than `least`, no more than all NICs can do. */
 static void find_sharing(struct few *q, struct bound *b, uint32_t least)
 {
 	uint32_t most = least;
-	uint64_t loads = few_least_loads(q);
-	struct sets some;
+	struct sets some = within(q, least, b->nodes);
 
-	for (uint64_t left = q->s->nics; left; left &= left - 1) {
+	for (uint64_t left = any(some) ? 0 : q->s->nics; left; left &= left - 1) {
 		uint32_t n = lowest(left), full = q->s->f->load[n] + q->most[n];
 
 		most = q->reach[n] && full > most ? full : most;
 	}
-	if (least < most && !few_may_share(q, least, loads))
-		for (uint32_t low = least, half = least = most; least - low > 1;) {
-			half = low + (least - low) / 2;
-			*(few_may_share(q, half, loads) ? &least : &low) = half;
-		}
-	some = within(q, least, b->nodes);
-	if (any(some))
-		most = least;
-	else
+	if (!any(some))
 		some = q->can; /* at most */
 	while (most - least > 1) {
 		uint32_t half = least + (most - least) / 2;
@@ -443,8 +434,8 @@ void search_few(struct search *s)
 
 	q.s = s;
 	q.h = s->h->few;
-	q.limit = q.alone_limit = q.most_cells = 0;
-	q.gaps = q.loose = q.crosses = q.many_nodes = false;
+	q.limit = q.most_cells = 0;
+	q.may = q.gaps = q.loose = q.crosses = q.many_nodes = false;
 	keep_asked(&q);
 	look_at_nics(&q);
 	asked = q.can;

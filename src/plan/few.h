@@ -31,15 +31,17 @@ struct few {
 	struct search       *s;
 	const struct solve_few *h;
 	struct sets   can;                   /* that are still in the race */
+	uint32_t      want;                  /* VFs in all */
 	uint8_t       own[SOLVE_NICS_MAX];   /* by NIC: GPUs that may have its VFs ... */
 	uint8_t       reach[SOLVE_NICS_MAX]; /* ... within path and width at hand */
-	uint16_t      most[SOLVE_NICS_MAX];  /* VFs that it can give, at most as many as are wanted; and ... */
-	uint16_t      cap[SOLVE_NICS_MAX];   /* ... within the limit */
+	uint64_t      edge[SOLVE_FEW];       /* by GPU: NICs that it reaches */
+	uint16_t      most[SOLVE_NICS_MAX];  /* VFs that a NIC can give, at most as many as are wanted; and ... */
+	uint8_t       cap[SOLVE_NICS_MAX];   /* ... within the limit */
 	uint32_t      limit;
-	struct alone  alone;                 /* of all NICs, within this limit */
-	uint32_t      alone_limit;
+	struct alone  alone;                 /* of all NICs, without a limit */
 	uint64_t      sharers;               /* by GPU, in bytes: count_sharers() */
 	bool          crosses, changed;      /* some reach NICs on other nodes; not the same as at the level before */
+	bool          may;                   /* GPUs enough have VFs there */
 	struct sets   home[NODES_MAX];       /* with a GPU on the node */
 	struct choice choice[CHOICES_MAX];   /* by bits: of the nodes that there are */
 	uint32_t      nchoices;
@@ -61,7 +63,3 @@ bool few_see_level(struct few *q, uint32_t path, uint32_t width);
 struct sets few_with_vfs(const struct few *q, struct sets all, uint64_t nics);
 /* No bundle with these GPUs touches fewer nodes: those of the GPUs, and others' until their NICs have enough for all together. */
 uint32_t few_touched(const struct few *q, uint32_t set);
-/* By GPU, in bytes: the load of the NIC that has the least; 127: as much or more, or none. */
-uint64_t few_least_loads(const struct few *q);
-/* Whether any set might do with the limit, by what all NICs have and each GPU has. */
-bool few_may_share(struct few *q, uint32_t limit, uint64_t loads);

@@ -11,8 +11,9 @@
  * vector, by the GPUs 4 to 6. Sums may be below 0 on the way, not in the end. */
 typedef uint8_t  small __attribute__((vector_size(16)));
 typedef uint16_t numbers __attribute__((vector_size(16)));
+typedef uint8_t  eight __attribute__((vector_size(8)));
 #define SMALL_MOST 127
-#define TIGHT_MAX  3 /* more GPUs, and all sets at once are faster */
+#define TYPES_FEW  3 /* more, and all sets at once are faster */
 
 #define IN(set, lane)    ((lane) & ~(set) ? 0 : UINT16_MAX)
 #define EIGHT(set, from) IN(set, from), IN(set, from + 1), IN(set, from + 2), IN(set, from + 3), \
@@ -88,22 +89,22 @@ void few_set_limit(struct few *q, uint32_t limit)
 		memcpy(&most, &q->most[n], sizeof(most));
 		cap = ((uint16_t)limit - load) & (numbers)(load < (uint16_t)limit);
 		cap = (cap & (numbers)(cap < most)) | (most & ~(numbers)(cap < most));
-		memcpy(&q->cap[n], &cap, sizeof(cap));
+		memcpy(&q->cap[n], &(eight[1]){ __builtin_convertvector(cap, eight) }, sizeof(eight));
 	}
 	q->limit = limit;
 }
 
-static struct sets have_enough_of_many(const struct few *q, uint64_t nics, uint32_t each, uint32_t vfs)
+static struct sets have_enough_of_many(const struct few *q, const uint8_t *cap, uint32_t each, uint32_t vfs)
 {
 	numbers v[32] = { 0 }, signs[2];
 	uint32_t total = 0;
 	struct sets ret;
 
-	for (; nics; nics &= nics - 1) {
-		uint32_t gpus = ALL & ~(uint32_t)q->reach[lowest(nics)];
+	for (uint32_t n = 0; n < q->s->h->nnics; n++) {
+		uint32_t gpus = ALL & ~(uint32_t)q->reach[n];
 
-		total += q->cap[lowest(nics)];
-		v[(gpus & 15) | gpus >> 7 << 4] -= lanes_in[gpus >> 4 & 7] & q->cap[lowest(nics)];
+		total += cap[n];
+		v[(gpus & 15) | gpus >> 7 << 4] -= lanes_in[gpus >> 4 & 7] & cap[n];
 	}
 	for (uint32_t g = 0; g < 4; g++)
 		v[31 & ~(1u << g)] += (uint16_t)each;
@@ -118,20 +119,20 @@ static struct sets have_enough_of_many(const struct few *q, uint64_t nics, uint3
 }
 
 /* Sets whose NICs have `vfs`, and `each` for each GPU. */
-static struct sets have_enough(const struct few *q, uint64_t nics, uint32_t each, uint32_t vfs)
+static struct sets have_enough(const struct few *q, const uint8_t *cap, uint32_t each, uint32_t vfs)
 {
 	uint32_t total = 0;
 	small v[16] = { 0 }, signs[2];
 	struct sets ret;
 
-	for (uint64_t left = nics; left; left &= left - 1) {
-		uint32_t gpus = ALL & ~(uint32_t)q->reach[lowest(left)], cap = q->cap[lowest(left)];
+	for (uint32_t n = 0; n < q->s->h->nnics; n++) {
+		uint32_t gpus = ALL & ~(uint32_t)q->reach[n];
 
-		total += cap;
-		v[(gpus & 7) | gpus >> 7 << 3] -= small_in[gpus >> 3 & 15] & (uint8_t)cap;
+		total += cap[n];
+		v[(gpus & 7) | gpus >> 7 << 3] -= small_in[gpus >> 3 & 15] & cap[n];
 	}
 	if (total > SMALL_MOST)
-		return have_enough_of_many(q, nics, each, vfs);
+		return have_enough_of_many(q, cap, each, vfs);
 	v[14] += (uint8_t)each;
 	v[13] += (uint8_t)each;
 	v[11] += (uint8_t)each;
@@ -150,27 +151,26 @@ static inline uint32_t gather(uint64_t gpus)
 	return (uint32_t)(gpus * UINT64_C(0x0102040810204080) >> 56);
 }
 
-/* Whether NICs have as many VFs as a bundle. */
-static bool have_all(const struct few *q, uint64_t nics)
+/* What NICs have that any GPU reaches. */
+static uint32_t have_all(const struct few *q, const uint8_t *cap)
 {
-	const struct solve_want *w = q->s->w;
-	uint32_t have = 0, want = w->vfs ? w->vfs : w->gpus * w->vfs_per_gpu;
+	uint32_t have = 0;
 
-	for (; nics && have < want; nics &= nics - 1)
-		have += q->reach[lowest(nics)] ? q->cap[lowest(nics)] : 0;
-	return have >= want;
+	for (uint32_t n = 0; n < q->s->h->nnics; n++)
+		have += q->reach[n] ? cap[n] : 0;
+	return have;
 }
 
-static struct alone look_alone(const struct few *q, uint64_t nics)
+static struct alone look_alone(const struct few *q, const uint8_t *cap, bool few)
 {
 	const struct solve_want *w = q->s->w;
-	uint32_t each = w->vfs ? 1 : w->vfs_per_gpu, all = w->vfs ? w->vfs : w->gpus * w->vfs_per_gpu; /* <= SOLVE_VFS_MAX */
+	uint32_t each = w->vfs ? 1 : w->vfs_per_gpu, all = q->want; /* <= SOLVE_VFS_MAX */
 	uint64_t have = 0, full = 0, want;
 	struct alone ret;
 
-	for (; nics; nics &= nics - 1) {
-		have += (q->h->bytes[q->reach[lowest(nics)]] & ~full) * q->cap[lowest(nics)];
-		full |= (have + (128 - all) * BYTES) >> 7 & BYTES;
+	for (uint32_t n = 0; n < q->s->h->nnics; n++) {
+		have += (q->h->bytes[q->reach[n]] & ~full) * cap[n];
+		full |= few ? 0 : (have + (128 - all) * BYTES) >> 7 & BYTES;
 	}
 	want = w->vfs ? all * BYTES : q->sharers * each;
 	ret.enough = gather((have + (128 - each) * BYTES) >> 7 & BYTES);
@@ -192,37 +192,76 @@ static uint64_t count_sharers(const struct few *q)
 	return (shares & ~most) | (set & most);
 }
 
-/* Sets of which each GPU can have its own: none of the sets in it has too few. One of GPUs that are not all tight has not,
- * if it has not without those that share NICs with such a GPU. */
-static struct sets have_own(const struct few *q, uint64_t nics, struct alone a)
+/* GPUs that reach the same NICs. */
+struct type {
+	uint64_t nics;
+	uint32_t gpus;
+};
+
+/* Of these GPUs; how many types. */
+static uint32_t find_types(const struct few *q, uint32_t gpus, struct type *ret)
 {
-	uint32_t each = q->s->w->vfs_per_gpu;
+	uint32_t n = 0;
+
+	for (; gpus; gpus &= gpus - 1) {
+		uint64_t nics = q->edge[lowest(gpus)];
+		uint32_t i = 0;
+
+		while (i < n && ret[i].nics != nics)
+			i++;
+		if (i == n)
+			ret[n++] = (struct type){ nics, 0 };
+		ret[i].gpus |= gpus & -gpus;
+	}
+	return n;
+}
+
+/* VFs of some NICs: bytes that are added by twos, fours, all. */
+static uint32_t have_of(const struct few *q, const uint8_t *cap, uint64_t nics)
+{
+	uint64_t have = 0;
+
+	for (; nics; nics >>= 8, cap += 8) {
+		uint64_t some = bytes(cap) & q->h->bytes[nics & 0xff] * 0xff;
+
+		have += (some & UINT64_C(0x00ff00ff00ff00ff)) + (some >> 8 & UINT64_C(0x00ff00ff00ff00ff));
+	}
+	return (uint32_t)(have * UINT64_C(0x0001000100010001) >> 48);
+}
+
+/* Sets of which each GPU can have its own, by Hall's theorem: no more GPUs of some types than their NICs have enough for. A
+ * set that has too few has so without a GPU that is not tight and those that share NICs with it, too. */
+static struct sets have_own(const struct few *q, const uint8_t *cap, struct alone a)
+{
+	uint32_t each = q->s->w->vfs_per_gpu, gpus[1 << TYPES_FEW] = { 0 };
+	uint64_t nics[1 << TYPES_FEW] = { 0 };
+	struct type type[SOLVE_FEW];
+	uint32_t n = find_types(q, a.tight, type);
 	struct sets bad = none();
 
-	if (count(a.tight) > TIGHT_MAX)
-		return but_not(every(), with_all_more(but_not(every(), have_enough(q, nics, each, 0))));
-	for (uint32_t some = a.tight & -a.tight; some; some = (some - a.tight) & a.tight) {
-		uint32_t have = 0;
+	if (n > TYPES_FEW)
+		return but_not(every(), with_all_more(but_not(every(), have_enough(q, cap, each, 0))));
+	for (uint32_t some = 1; some < 1u << n; some++) {
+		uint32_t have;
 
-		if (!(some & (some - 1)))
-			continue;
-		for (uint64_t left = nics; left; left &= left - 1)
-			have += q->reach[lowest(left)] & some ? q->cap[lowest(left)] : 0;
-		if (have < count(some) * each)
-			bad = either(bad, with_all(some));
+		gpus[some] = gpus[some & (some - 1)] | type[lowest(some)].gpus;
+		nics[some] = nics[some & (some - 1)] | type[lowest(some)].nics;
+		have = have_of(q, cap, nics[some]);
+		if (have < q->want && have < count(gpus[some]) * each)
+			bad = either(bad, at_least(q->h, gpus[some], have / each + 1));
 	}
 	return but_not(of_these(a.enough), bad);
 }
 
 /* What GPUs some NICs are near to, without what is within that of others; how many. */
-static uint32_t widest_reaches(const struct few *q, uint64_t nics, uint32_t done, uint32_t *reach)
+static uint32_t widest_reaches(const struct few *q, const uint8_t *cap, uint32_t done, uint32_t *reach)
 {
 	uint32_t n = 0;
 
-	for (; nics; nics &= nics - 1) {
-		uint32_t gpus = q->reach[lowest(nics)] & ~done, kept = 0, i = 0;
+	for (uint32_t nic = 0; nic < q->s->h->nnics; nic++) {
+		uint32_t gpus = q->reach[nic] & ~done, kept = 0, i = 0;
 
-		if (!gpus || !q->cap[lowest(nics)])
+		if (!gpus || !cap[nic])
 			continue;
 		while (i < n && (gpus & ~reach[i]))
 			i++;
@@ -238,9 +277,9 @@ static uint32_t widest_reaches(const struct few *q, uint64_t nics, uint32_t done
 }
 
 /* Sets of which each GPU is near to one of some NICs, `left` at most, or to one of `done`. */
-static struct sets covered(const struct few *q, uint64_t nics, uint32_t left, uint32_t done)
+static struct sets covered(const struct few *q, const uint8_t *cap, uint32_t left, uint32_t done)
 {
-	uint32_t reach[SOLVE_NICS_MAX], n = widest_reaches(q, nics, done, reach), all = done;
+	uint32_t reach[SOLVE_NICS_MAX], n = widest_reaches(q, cap, done, reach), all = done;
 	struct sets ret = of_these(done);
 
 	for (uint32_t i = 0; i < n; i++)
@@ -282,7 +321,7 @@ static uint32_t nodes_more(const struct few *q, uint32_t set, uint64_t nics, uin
 uint32_t few_touched(const struct few *q, uint32_t set)
 {
 	const struct solve_host *h = q->s->h;
-	uint32_t want = q->s->w->vfs ? q->s->w->vfs : q->s->w->gpus * q->s->w->vfs_per_gpu, have = 0, n = 0;
+	uint32_t want = q->want, have = 0, n = 0;
 	uint64_t home = 0, nics = h->on_node[SOLVE_NODES_MAX];
 
 	for (uint32_t left = set; left; left &= left - 1)
@@ -318,38 +357,50 @@ static struct sets serve(const struct few *q, const struct group *g)
 			gpus |= q->reach[nic[lowest(left)]];
 			need += need_of(q, g, nic[lowest(left)]);
 		}
-		ret = both(ret, at_least(gpus, (need + each - 1) / each));
+		ret = both(ret, at_least(q->h, gpus, (need + each - 1) / each));
 	}
 	return ret;
 }
 
-static struct sets of_group(const struct few *q, const struct group *g, uint64_t nics)
+static struct sets of_group(const struct few *q, const struct group *g, const uint8_t *cap)
 {
 	const struct solve_want *w = q->s->w;
+	uint32_t done = 0, given = 0, have;
+	bool all = q->limit == NO_LIMIT && cap == q->cap; /* few_see_level() saw them */
 	struct sets ret = every();
-	uint32_t done = 0, given = 0;
 	struct alone a;
 
 	for (uint64_t left = w->needed | g->forced; left; left &= left - 1) {
 		uint32_t n = lowest(left), need = need_of(q, g, n);
 
-		if (!(nics >> n & 1) || q->cap[n] < need)
+		if (cap[n] < need)
 			return none();
 		given += need;
 		done |= q->reach[n];
 		if (w->vfs)
 			ret = both(ret, with_any(q->reach[n]));
 	}
-	if ((w->vfs && w->vfs < given) || (nics != q->s->nics && !have_all(q, nics)))
+	have = all ? q->want : have_all(q, cap);
+	if ((w->vfs && w->vfs < given) || have < q->want)
 		return none();
 	if (given && !w->vfs)
 		ret = both(ret, serve(q, g));
-	a = q->limit == q->alone_limit && nics == q->s->nics ? q->alone : look_alone(q, nics);
+	a = all ? q->alone : look_alone(q, cap, have <= SMALL_MOST);
 	if (!w->vfs)
-		return both(ret, have_own(q, nics, a));
+		return count(a.enough) < w->gpus ? none() : both(ret, have_own(q, cap, a));
 	if (count(a.tight) >= w->gpus)
-		ret = both(ret, have_enough(q, nics, 0, w->vfs));
-	return both(ret, covered(q, nics, w->vfs - given, done));
+		ret = both(ret, have_enough(q, cap, 0, w->vfs));
+	return both(ret, covered(q, cap, w->vfs - given, done));
+}
+
+/* cap, without what is not one of these NICs. */
+static void cap_of(const struct few *q, uint64_t nics, uint8_t *ret)
+{
+	for (uint32_t n = 0; n < q->s->h->nnics; n += 8, nics >>= 8) {
+		uint64_t some = bytes(&q->cap[n]) & q->h->bytes[nics & 0xff] * 0xff;
+
+		memcpy(&ret[n], &some, sizeof(some));
+	}
 }
 
 struct sets few_with_vfs(const struct few *q, struct sets all, uint64_t nics)
@@ -358,9 +409,14 @@ struct sets few_with_vfs(const struct few *q, struct sets all, uint64_t nics)
 
 	for (uint32_t i = 0; i < q->ngroups; i++) {
 		struct sets some = both(all, q->group[i].sets);
+		uint8_t cap[SOLVE_NICS_MAX];
+		bool every_nic = !(q->s->nics & ~(nics & q->group[i].nics));
 
-		if (any(some))
-			ret = either(ret, both(some, of_group(q, &q->group[i], nics & q->group[i].nics)));
+		if (!any(some))
+			continue;
+		if (!every_nic)
+			cap_of(q, nics & q->group[i].nics, cap);
+		ret = either(ret, both(some, of_group(q, &q->group[i], every_nic ? q->cap : cap)));
 	}
 	return ret;
 }
@@ -371,6 +427,7 @@ bool few_see_level(struct few *q, uint32_t path, uint32_t width)
 {
 	const struct solve_want *w = q->s->w;
 	uint64_t crossing = 0, all = 0, differ = 0;
+	uint32_t have;
 
 	for (uint32_t n = 0; n < q->s->h->nnics; n += 8) { /* eight NICs at once */
 		uint64_t reach = bytes(&q->own[n]) & bytes(&q->h->near[path][n]) & bytes(&q->h->wide[width][n]);
@@ -380,46 +437,24 @@ bool few_see_level(struct few *q, uint32_t path, uint32_t width)
 		crossing |= reach & ~bytes(&q->h->home[n]);
 		memcpy(&q->reach[n], &reach, sizeof(reach));
 	}
+	q->changed = differ != 0;
+	if (!q->changed)
+		return q->may;
+	q->may = false;
 	q->crosses = crossing != 0;
 	all |= all >> 32;
 	all |= all >> 16;
 	all |= all >> 8;
-	q->changed = differ != 0;
 	if (count(all & ALL) < w->gpus)
 		return false;
 	few_set_limit(q, NO_LIMIT);
-	if (!have_all(q, q->s->nics))
+	have = have_all(q, q->cap);
+	if (have < q->want)
 		return false;
+	for (uint64_t gpus = q->s->allowed; gpus; gpus &= gpus - 1)
+		q->edge[lowest(gpus)] = search_edges(q->s, lowest(gpus), path, width);
 	q->sharers = w->vfs ? 0 : count_sharers(q);
-	q->alone = look_alone(q, q->s->nics);
-	q->alone_limit = NO_LIMIT;
-	return count(q->alone.enough) >= w->gpus;
-}
-
-uint64_t few_least_loads(const struct few *q)
-{
-	uint64_t least = 127 * BYTES;
-
-	for (uint64_t left = q->s->nics; left; left &= left - 1) {
-		uint32_t load = q->s->f->load[lowest(left)];
-		uint64_t gpus = q->h->bytes[q->reach[lowest(left)]] * 0xff, here = (load < 127 ? load : 127) * BYTES;
-		uint64_t less = ((((least | 128 * BYTES) - here) >> 7 & BYTES) * 0xff) & gpus;
-
-		least = (least & ~less) | (here & less);
-	}
-	return least;
-}
-
-bool few_may_share(struct few *q, uint32_t limit, uint64_t loads)
-{
-	uint32_t gpus = limit > 127 ? ALL : gather((128 * BYTES + (limit - 1) * BYTES - loads) >> 7 & BYTES);
-
-	if (!limit || !any(both(q->can, of_these(gpus))))
-		return false;
-	few_set_limit(q, limit);
-	if (!have_all(q, q->s->nics))
-		return false;
-	q->alone = look_alone(q, q->s->nics);
-	q->alone_limit = limit;
-	return any(both(q->can, of_these(q->alone.enough)));
+	q->alone = look_alone(q, q->cap, have <= SMALL_MOST);
+	q->may = count(q->alone.enough) >= w->gpus;
+	return q->may;
 }

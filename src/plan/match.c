@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-#define NO_NIC 0xff
-
 static uint32_t lowest(uint64_t bits)
 {
 	return (uint32_t)__builtin_ctzll(bits);
@@ -18,169 +16,166 @@ static uint32_t need_of(const struct match *m, uint32_t n)
 	return m->w->needed >> n & 1 ? m->w->need[n] : (uint32_t)(m->forced >> n & 1);
 }
 
-static void put(struct match *m, uint32_t demand, uint32_t n)
+static uint32_t least(uint32_t a, uint32_t b)
 {
-	m->nic[demand] = (uint8_t)n;
-	m->on[n] |= UINT64_C(1) << demand;
-	if (++m->used[n] >= m->cap[n])
+	return a < b ? a : b;
+}
+
+static void put(struct match *m, uint32_t slot, uint32_t n, uint32_t vfs)
+{
+	m->give[slot][n] = (uint8_t)(m->give[slot][n] + vfs);
+	m->has[slot] |= UINT64_C(1) << n;
+	m->used[n] = (uint16_t)(m->used[n] + vfs);
+	if (m->used[n] >= m->cap[n])
 		m->room &= ~(UINT64_C(1) << n);
 }
 
-static void drop(struct match *m, uint32_t demand)
+static void drop(struct match *m, uint32_t slot, uint32_t n, uint32_t vfs)
 {
-	uint32_t n = m->nic[demand];
-
-	m->on[n] &= ~(UINT64_C(1) << demand);
-	if (--m->used[n] < m->cap[n])
-		m->room |= UINT64_C(1) << n;
+	m->give[slot][n] = (uint8_t)(m->give[slot][n] - vfs);
+	if (!m->give[slot][n])
+		m->has[slot] &= ~(UINT64_C(1) << n);
+	m->used[n] = (uint16_t)(m->used[n] - vfs);
+	m->room |= UINT64_C(1) << n;
 }
 
-static uint32_t slot_of(const struct match *m, uint32_t demand)
+/* The shortest way on which slots give up a NIC for another one, until there is room: for how many VFs; 0: there is none. */
+static uint32_t augment(struct match *m, uint32_t slot, uint32_t vfs)
 {
-	return demand * m->per_each >> 16;
+	uint8_t way[SOLVE_CHOSEN_MAX] = { (uint8_t)slot }, from[SOLVE_CHOSEN_MAX], over[SOLVE_CHOSEN_MAX];
+	uint32_t others = ((1u << m->slots) - 1) & ~(1u << slot), n = 1, i = 0, nic;
+	uint64_t free;
+
+	for (; !(free = m->adj[way[i]] & m->room); i++) {
+		for (uint32_t left = others; left; left &= left - 1) {
+			uint64_t gives = m->has[lowest(left)] & m->adj[way[i]];
+
+			if (!gives)
+				continue;
+			others &= ~(left & -left);
+			way[n] = (uint8_t)lowest(left);
+			from[n] = (uint8_t)i;
+			over[n++] = (uint8_t)lowest(gives);
+		}
+		if (i + 1 == n)
+			return 0;
+	}
+	nic = lowest(free & m->like[way[i]] ? free & m->like[way[i]] : free);
+	vfs = least(vfs, (uint32_t)m->cap[nic] - m->used[nic]);
+	for (uint32_t k = i; k; k = from[k])
+		vfs = least(vfs, m->give[way[k]][over[k]]);
+	for (; i; i = from[i]) {
+		drop(m, way[i], over[i], vfs);
+		put(m, way[i], nic, vfs);
+		nic = over[i];
+	}
+	put(m, slot, nic, vfs);
+	return vfs;
 }
 
-static bool augment(struct match *m, uint32_t demand, uint32_t slot);
-
-/* Some demand on this NIC finds another one; of a slot's, one is like another. */
-static bool make_room(struct match *m, uint32_t n)
+/* How many of them it cannot have. */
+static uint32_t fill(struct match *m, uint32_t slot, uint32_t vfs)
 {
-	for (uint64_t left = m->on[n], of_slot = UINT64_MAX >> (64 - m->each); left;) {
-		uint32_t d = lowest(left), slot = slot_of(m, d);
+	for (uint32_t some; vfs && (some = augment(m, slot, vfs)); vfs -= some)
+		;
+	return vfs;
+}
 
-		left &= ~(of_slot << (slot * m->each));
-		if (!(m->adj[slot] & ~m->seen) || !augment(m, d, slot))
+/* A VF for a NIC that must give one: for a slot that has none yet, or instead of another NIC's that gives more than it must or
+ * finds another one. Each NIC is asked once, so the recursion is at most SOLVE_NICS_MAX deep. */
+static bool pull(struct match *m, uint32_t n)
+{
+	m->seen |= UINT64_C(1) << n;
+	for (uint32_t slot = 0; slot < m->slots; slot++) {
+		if (!(m->adj[slot] >> n & 1))
 			continue;
-		m->on[n] &= ~(UINT64_C(1) << d);
-		m->used[n]--;
-		m->room |= UINT64_C(1) << n;
-		return true;
-	}
-	return false;
-}
+		if (m->lacks[slot]) {
+			m->lacks[slot]--;
+			put(m, slot, n, 1);
+			return true;
+		}
+		for (uint64_t left; (left = m->has[slot] & ~m->seen);) {
+			uint32_t from = lowest(left);
 
-/* Each NIC is tried once, so the recursion is at most SOLVE_NICS_MAX deep. */
-static bool augment(struct match *m, uint32_t demand, uint32_t slot)
-{
-	uint64_t adj = m->adj[slot];
-
-	if (adj & m->room & ~m->seen) {
-		put(m, demand, lowest(adj & m->room & ~m->seen));
-		return true;
-	}
-	for (uint64_t left; (left = adj & ~m->seen);) {
-		uint32_t n = lowest(left);
-
-		m->seen |= UINT64_C(1) << n;
-		if (make_room(m, n)) {
-			put(m, demand, n);
+			if (m->used[from] <= need_of(m, from) && !pull(m, from))
+				continue;
+			drop(m, slot, from, 1);
+			put(m, slot, n, 1);
 			return true;
 		}
 	}
 	return false;
 }
 
-/* A demand for a NIC that must have one: a free one, or one of another NIC that has more than it must or finds another. */
-static bool pull(struct match *m, uint32_t n)
+static bool has_its_own(struct match *m, uint32_t n)
 {
-	for (uint32_t slot = 0, d = 0; slot < m->slots; slot++)
-		for (uint32_t end = d + m->each; d < end; d++) {
-			uint32_t from = m->nic[d];
+	bool found = true;
 
-			if ((m->seen >> d & 1) || !(m->adj[slot] >> n & 1) || from == n)
-				continue;
-			m->seen |= UINT64_C(1) << d;
-			if (from == NO_NIC) {
-				put(m, d, n);
-				return true;
-			}
-			if (m->used[from] > need_of(m, from) || pull(m, from)) {
-				drop(m, d);
-				put(m, d, n);
-				return true;
-			}
-		}
-	return false;
-}
-
-static bool serve_needs(struct match *m, uint64_t nics)
-{
-	for (; nics; nics &= nics - 1) {
-		uint32_t n = lowest(nics), need = need_of(m, n);
-
-		if (need > m->cap[n])
-			return false;
-		for (uint32_t i = 0; i < need; i++) {
-			m->seen = 0;
-			if (!pull(m, n))
-				return false;
-		}
+	while ((m->w->needed | m->forced) >> n & 1 && found && m->used[n] < need_of(m, n)) {
+		m->seen = 0;
+		found = pull(m, n);
 	}
-	return true;
+	return found;
 }
 
 static bool run_each(struct match *m)
 {
-	memset(m->nic, NO_NIC, m->slots * m->each);
-	m->per_each = 65536 / m->each + 1;
-	if (!serve_needs(m, m->w->needed | m->forced))
-		return false;
-	for (uint32_t slot = 0, d = 0; slot < m->slots; slot++)
-		for (uint32_t end = d + m->each; d < end; d++) {
-			m->seen = 0;
-			if (m->nic[d] == NO_NIC && !augment(m, d, slot))
-				return false;
-		}
+	memset(m->give, 0, m->slots * sizeof(m->give[0]));
+	memset(m->has, 0, m->slots * sizeof(m->has[0]));
+	memset(m->lacks, (int)m->each, m->slots);
+	for (uint64_t left = m->w->needed | m->forced; left; left &= left - 1)
+		if (need_of(m, lowest(left)) > m->cap[lowest(left)] || !has_its_own(m, lowest(left)))
+			return false;
+	for (uint32_t slot = 0; slot < m->slots; slot++) {
+		if (fill(m, slot, m->lacks[slot]))
+			return false;
+		m->lacks[slot] = 0;
+	}
 	return true;
 }
 
-/* A demand leaves its NIC for one of its slot's. */
-static bool move(struct match *m, uint32_t d, uint32_t slot)
+uint64_t match_may_have(const struct match *m, uint32_t slot)
 {
-	uint32_t was = m->nic[d];
+	uint32_t others = ((1u << m->slots) - 1) & ~(1u << slot);
+	uint64_t may = m->room | m->has[slot], before;
 
-	drop(m, d);
-	m->seen = 0;
-	if (augment(m, d, slot))
-		return true;
-	put(m, d, was);
-	return false;
-}
-
-static bool has_its_own(struct match *m, uint32_t n)
-{
-	m->seen = 0;
-	return m->used[n] >= need_of(m, n) || pull(m, n);
+	do {
+		before = may;
+		for (uint32_t left = others; left; left &= left - 1)
+			if (m->adj[lowest(left)] & may) {
+				may |= m->has[lowest(left)];
+				others &= ~(left & -left);
+			}
+	} while (may != before);
+	return may;
 }
 
 bool match_move(struct match *m, uint32_t slot, uint64_t nics, bool *would_have)
 {
-	uint64_t before = m->adj[slot];
+	uint64_t before = m->adj[slot], away = m->has[slot] & ~nics;
 	uint32_t have = 0;
 	bool moved;
 
 	*would_have = false;
-	for (uint64_t left = nics; left && have < m->each; left &= left - 1)
+	for (uint64_t left = away ? nics : 0; left && have < m->each; left &= left - 1)
 		have += m->cap[lowest(left)];
-	moved = have >= m->each;
-	if (!moved)
-		return false;
-	m->adj[slot] = nics;
-	for (uint32_t d = slot * m->each; d < (slot + 1) * m->each && moved; d++) {
-		uint32_t was = m->nic[d];
+	moved = !away || have >= m->each;
+	if (moved)
+		m->adj[slot] = nics;
+	for (; away && moved; away &= away - 1) {
+		uint32_t was = lowest(away), vfs = m->give[slot][was], rest;
 
-		if (nics >> was & 1)
+		drop(m, slot, was, vfs);
+		rest = fill(m, slot, vfs);
+		if (rest)
+			put(m, slot, was, rest);
+		moved = !rest && has_its_own(m, was);
+		if (moved)
 			continue;
-		moved = move(m, d, slot);
-		if (moved && !has_its_own(m, was)) {
-			moved = false;
-			*would_have = true;
-			m->adj[slot] = before;
-			(void)has_its_own(m, was); /* the way back, if no other */
-		}
-	}
-	if (!moved)
+		*would_have = !rest;
 		m->adj[slot] = before;
+		(void)has_its_own(m, was); /* the way back, if no other */
+	}
 	return moved;
 }
 
@@ -293,7 +288,6 @@ bool match_run(struct match *m)
 
 		m->cap[n] = (uint16_t)match_cap(m->f, m->w, n, m->limit);
 		m->used[n] = 0;
-		m->on[n] = 0;
 		m->room |= (uint64_t)(m->cap[n] > 0) << n;
 	}
 	m->touched = 0;
@@ -301,7 +295,7 @@ bool match_run(struct match *m)
 		return run_whole(m);
 	if (!run_each(m))
 		return false;
-	for (uint32_t d = 0; d < m->slots * m->each; d++)
-		m->touched |= UINT64_C(1) << m->nic[d];
+	for (uint32_t i = 0; i < m->slots; i++)
+		m->touched |= m->has[i];
 	return true;
 }

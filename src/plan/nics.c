@@ -31,11 +31,13 @@ static void rank_gpu(struct search *s, uint32_t g, uint32_t most_path)
 	while (!(s->edge[g] & h->near[path][g]))
 		path++;
 	s->nearest[g] = (uint8_t)path;
+	s->like[g] = 0;
 	for (; path <= most_path; path++) {
 		if (width > WIDEST_LAST || (h->ranks & (h->ranks - 1) && width && (s->edge[g] & h->near[path][g] & h->wide[width - 1][g])))
 			for (width = 0; !(s->edge[g] & h->near[path][g] & h->wide[width][g]); width++)
 				;
 		s->widest[path][g] = (uint8_t)width;
+		s->like[g] = s->like[g] ? s->like[g] : s->edge[g] & h->near[path][g] & h->wide[width][g];
 	}
 }
 
@@ -122,8 +124,10 @@ static void stay_on(struct search *s, const struct set *set, const uint64_t *adj
 {
 	uint64_t on = nics_on(s, nodes);
 
-	for (uint32_t i = 0; i < set->n; i++)
+	for (uint32_t i = 0; i < set->n; i++) {
 		s->m.adj[i] = adj[i] & on;
+		s->m.like[i] = s->like[set->gpu[i]];
+	}
 	s->m.nics = all & on;
 }
 

@@ -272,6 +272,10 @@ static void tell_few(struct solve_host *h, struct solve_few *few)
 		for (unsigned c = 0; c < SOLVE_CLASSES; c++)
 			few->close[c].w[set >> 6] |= (uint64_t)(!(set >> h->ngpus) && all_close(h, set, c)) << (set & 63);
 	}
+	for (uint32_t set = 0; set < 64; set++)
+		for (uint32_t gpus = 0; gpus < 64; gpus++)
+			for (uint32_t n = 0; n < count(set & gpus) + 3; n++)
+				few->many[gpus][n] |= UINT64_C(1) << set;
 	for (uint32_t g = 0; g < h->ngpus; g++) {
 		if (h->gpu_node[g] < h->nnodes)
 			few->on_node[h->gpu_node[g]] |= (uint8_t)(1u << g);

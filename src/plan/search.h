@@ -49,6 +49,7 @@ struct search {
 	uint64_t     nics;                      /* that have some to give */
 	uint64_t     usable, forced;            /* NICs that the set at hand can have, must have: ties */
 	uint64_t     edge[SOLVE_GPUS_MAX];      /* NICs of a GPU */
+	uint64_t     like[SOLVE_GPUS_MAX];      /* of these the nearest, and of these the widest */
 	uint8_t      nearest[SOLVE_GPUS_MAX];
 	uint8_t      widest[SOLVE_CLASSES][SOLVE_GPUS_MAX]; /* rank, at this class or nearer */
 	struct level level[LEVELS_MAX];

@@ -80,17 +80,13 @@ static inline struct sets with_any(uint32_t gpus)
 }
 
 /* Sets with so many of these at least. */
-static inline struct sets at_least(uint32_t gpus, uint32_t n)
+static inline struct sets at_least(const struct solve_few *few, uint32_t gpus, uint32_t n)
 {
-	struct sets have[9] = { every() };
+	const uint64_t *many = few->many[gpus & 63];
+	uint32_t six = gpus >> 6 & 1, seven = gpus >> 7 & 1;
 
-	if (n > count(gpus))
-		return none();
-	memset(&have[1], 0, n * sizeof(have[0]));
-	for (; gpus; gpus &= gpus - 1)
-		for (uint32_t i = n; i > 0; i--)
-			have[i] = either(have[i], both(have[i - 1], with(lowest(gpus))));
-	return have[n];
+	n = (n > SOLVE_FEW ? SOLVE_FEW + 1 : n) + 2; /* many[0] is of -2 */
+	return (struct sets){ { many[n], many[n - six], many[n - seven], many[n - six - seven] } };
 }
 
 /* And those that have some of these GPUs more. */

@@ -421,13 +421,15 @@ bool search_holds(struct search *s, uint64_t gpus, struct bound b)
 
 	if (!s->vfs)
 		return count(solve_nodes(s->h, s->w, set.home)) == b.nodes;
+	search_rank(s, gpus, b.path);
 	s->held = search_ties(s, &set) && search_again(s, &set, b, &s->extra);
 	return s->held;
 }
 
 void search_found(struct search *s, uint64_t gpus, const struct score *score, struct bound b)
 {
-	search_rank(s, gpus, b.path);
+	if (!s->held)
+		search_rank(s, gpus, b.path);
 	s->found = true;
 	s->best = plain_set(s, gpus);
 	s->score = *score;

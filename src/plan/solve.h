@@ -47,6 +47,7 @@ struct solve_few {
 	uint8_t     home[SOLVE_NICS_MAX]; /* on the NIC's node; all, where that is not known */
 	uint8_t     on_node[SOLVE_NODES_MAX];
 	uint64_t    bytes[1 << SOLVE_FEW]; /* a set, by GPU: 1 or 0 in a byte each */
+	uint64_t    many[64][SOLVE_FEW + 4]; /* by GPUs of the first six, and a number, and two: sets of six with so many of them */
 };
 
 struct solve_host {
