@@ -104,6 +104,7 @@ says 1 'cannot enter the root /nonexistent: No such file or directory' topo --ro
 
 # ---- help
 gives 0 '^usage: velactl ' help
+check "help is no wider than 80 columns" bash -c '"$1" help | awk "length > 80 { print; wide = 1 } END { exit wide }"' - "$velactl"
 gives 0 '^velactl [0-9.]+$' --version
 gives 0 '^usage: velactl plan ' plan --help
 gives 0 '^usage: velactl op wait ' help op wait
