@@ -38,6 +38,7 @@ struct api_server {
 	struct api_peers        peers;
 	struct call            *waiting; /* first of those whose handlers wait */
 	uint64_t                refused; /* of peers, when it was looked for clients that are gone */
+	uint64_t                requests; /* so far */
 	struct api_stats        stats;
 	size_t                  sent; /* bytes of answers, since the heap was trimmed */
 };
@@ -49,6 +50,7 @@ struct call {
 	struct api_peer       *peer;  /* borrowed: a connection outlives its requests */
 	struct MHD_Connection *mhd;   /* borrowed, likewise */
 	size_t                 held;  /* bytes of it that its user answers for */
+	uint64_t               id;
 	uint64_t               came;  /* when its handler was called first; 0: not yet */
 	uint64_t               until; /* it waits, at the latest until then; 0: it has not waited yet */
 	struct call           *next;  /* that waits */
@@ -200,6 +202,7 @@ static int read_request(struct api_request *req, struct call *call, const struct
 	now = clock_usec(CLOCK_MONOTONIC);
 	call->came = call->came ? call->came : now;
 	req->came = call->came;
+	req->id = call->id;
 	req->late = call->until && now >= call->until;
 	return err->code;
 }
@@ -340,6 +343,7 @@ static enum MHD_Result begin(struct api_server *s, struct MHD_Connection *c, str
 	}
 	(*ret)->peer = peer;
 	(*ret)->mhd = c;
+	(*ret)->id = ++s->requests;
 	return MHD_YES;
 }
 

@@ -23,5 +23,5 @@ AUTO_DEFINE(struct capacity *, capacity_free);
 /* A count of a host as it was at that time or later; 0: there is none, ask again when one is ready. */
 int capacity_get(struct capacity *c, struct json_object **ret, uint64_t since, struct error *err);
 bool capacity_counts(const struct capacity *c); /* then it takes nothing new */
-/* Counts. in: all but a request; what it refers to is in the arena, or copied there. Takes the arena. -ENOMEM. */
-int capacity_count(struct capacity *c, const struct plan_input *in, struct arena *arena, uint64_t now, struct error *err);
+/* Counts. in: all but a request; what it refers to is in the arena, which is taken. */
+void capacity_count(struct capacity *c, const struct plan_input *in, struct arena *arena, uint64_t now);

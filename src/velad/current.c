@@ -4,11 +4,9 @@
 #include <errno.h>
 #include <json-c/json.h>
 #include <malloc.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <time.h>
 
 #include "act/remote.h"
@@ -24,6 +22,7 @@
 #include "topo/diff.h"
 #include "topo/topo.h"
 #include "velad/history.h"
+#include "velad/worker.h"
 
 #define YOUNG_USEC  1000000u  /* memory figures; without events, everything */
 #define OLD_USEC    10000000u /* then what has no event, and is no register, is read anew */
@@ -37,7 +36,7 @@ struct job { /* a thread's; nobody else touches it meanwhile */
 	struct topo              *fresh;  /* NULL: there was nothing to read */
 	bool                      check;  /* that the bus has what old has, and no more */
 	bool                      whole;  /* everything was read */
-	int                       r, done_fd;
+	int                       r;
 	struct error              err;
 };
 
@@ -46,18 +45,13 @@ struct current {
 	struct topo        *topo;
 	uint64_t            scanned, host_read, controls_read; /* when everything, what concerns the host, registers were read */
 	struct host_watch  *watch;  /* NULL: nothing can be heard */
-	sd_event_source    *io[HOST_WATCH_FDS], *timer, *done;
+	sd_event_source    *io[HOST_WATCH_FDS], *timer;
 	struct host_changes heard;     /* and not looked at yet */
 	struct host_changes disturbed; /* heard since velad last said that it has changed the machine */
 	uint64_t            first;     /* when the first of `heard` came */
 	bool                reading;   /* the thread has a job, which is not settled yet */
-	bool                has_thread;
-	pthread_t           thread;    /* made at the start, when this process still may make any */
-	pthread_mutex_t     lock;      /* of the next three */
-	pthread_cond_t      turn;
-	bool                asked, ended; /* there is a job; there will be none any more */
+	struct worker      *worker;    /* owned */
 	struct job          job;
-	int                 done_fd;
 	struct history      history;
 };
 
@@ -144,10 +138,13 @@ static int adopt(struct current *c, struct topo *fresh, bool whole, bool memory,
 }
 
 /* What the loop may not do by itself: it opens no files. Before a plan also what writes its XML is loaded, once. */
-static void do_job(struct job *j)
+static void do_job(void *self)
 {
+	struct current *c = self;
+	struct job *j = &c->job;
 	struct error ignored = ERROR_INIT; /* who writes XML is told */
 
+	act_remote_hasty();
 	if (j->what.lost || j->what.n)
 		(void)malloc_trim(0); /* inventories and topologies have gone since */
 	if (j->what.memory)
@@ -160,58 +157,7 @@ static void do_job(struct job *j)
 		j->r = look(&j->fresh, &j->whole, j->old, &j->what, j->env, &j->err);
 }
 
-/* ---- the thread ------------------------------------------------------------------------------------- */
-
-static void *run(void *arg)
-{
-	struct current *c = arg;
-	struct job *j = &c->job;
-
-	act_remote_hasty();
-	(void)pthread_mutex_lock(&c->lock);
-	for (;;) {
-		while (!c->asked && !c->ended)
-			(void)pthread_cond_wait(&c->turn, &c->lock);
-		if (!c->asked)
-			break;
-		(void)pthread_mutex_unlock(&c->lock);
-		do_job(j);
-		(void)eventfd_write(j->done_fd, 1); /* fails only if 2^64 writes were not read */
-		(void)pthread_mutex_lock(&c->lock);
-		c->asked = false;
-		(void)pthread_cond_broadcast(&c->turn);
-	}
-	(void)pthread_mutex_unlock(&c->lock);
-	return NULL;
-}
-
-static void await_thread(struct current *c)
-{
-	(void)pthread_mutex_lock(&c->lock);
-	while (c->asked)
-		(void)pthread_cond_wait(&c->turn, &c->lock);
-	(void)pthread_mutex_unlock(&c->lock);
-}
-
-static int start_thread(struct current *c, struct error *err)
-{
-	int r = pthread_create(&c->thread, NULL, run, c);
-
-	c->has_thread = r == 0;
-	return r ? error_set(err, -r, "cannot start the thread that reads the machine: %s", strerror(r)) : 0;
-}
-
-static void end_thread(struct current *c)
-{
-	(void)pthread_mutex_lock(&c->lock);
-	c->ended = true;
-	(void)pthread_cond_broadcast(&c->turn);
-	(void)pthread_mutex_unlock(&c->lock);
-	if (c->has_thread)
-		(void)pthread_join(c->thread, NULL);
-	(void)pthread_cond_destroy(&c->turn);
-	(void)pthread_mutex_destroy(&c->lock);
-}
+/* ---- its end ---------------------------------------------------------------------------------------- */
 
 static void job_done(struct job *j)
 {
@@ -229,7 +175,7 @@ static int settle(struct current *c, struct error *err)
 
 	if (!c->reading)
 		return 0;
-	await_thread(c);
+	worker_await(c->worker);
 	c->reading = false;
 	if (j->r == 0)
 		r = adopt(c, steal(j->fresh), j->whole, j->what.memory || j->what.host, err);
@@ -243,14 +189,6 @@ static int settle(struct current *c, struct error *err)
 	return r;
 }
 
-static void hand_over(struct current *c)
-{
-	(void)pthread_mutex_lock(&c->lock);
-	c->asked = true;
-	(void)pthread_cond_broadcast(&c->turn);
-	(void)pthread_mutex_unlock(&c->lock);
-}
-
 /* As settle(), of what is to be read at once. It is read by the thread, too: reading takes system calls that the loop has
  * not got any more. check: that nothing came or went unheard, or else all is read. */
 static int read_now(struct current *c, const struct host_changes *what, bool check, struct error *err)
@@ -260,10 +198,9 @@ static int read_now(struct current *c, const struct host_changes *what, bool che
 
 	if (r < 0)
 		return r;
-	*j = (struct job){ .env = &c->env, .old = c->topo ? topo_ref(c->topo) : NULL, .what = *what, .check = check,
-			    .done_fd = c->done_fd };
-	hand_over(c);
-	await_thread(c);
+	*j = (struct job){ .env = &c->env, .old = c->topo ? topo_ref(c->topo) : NULL, .what = *what, .check = check };
+	worker_start(c->worker);
+	worker_await(c->worker);
 	r = j->r;
 	if (r < 0) {
 		*err = j->err;
@@ -293,10 +230,10 @@ static void arm(struct current *c, uint64_t in)
 static void start(struct current *c)
 {
 	c->first = 0;
-	c->job = (struct job){ .env = &c->env, .old = topo_ref(c->topo), .what = c->heard, .done_fd = c->done_fd };
+	c->job = (struct job){ .env = &c->env, .old = topo_ref(c->topo), .what = c->heard };
 	c->heard = (struct host_changes){ 0 };
 	c->reading = true;
-	hand_over(c);
+	worker_start(c->worker);
 }
 
 static int on_quiet(sd_event_source *source, uint64_t usec, void *self)
@@ -309,19 +246,15 @@ static int on_quiet(sd_event_source *source, uint64_t usec, void *self)
 	return 0;
 }
 
-static int on_done(sd_event_source *source, int fd, uint32_t events, void *self)
+static void on_done(void *self)
 {
 	struct current *c = self;
 	struct error err = ERROR_INIT;
-	eventfd_t n;
 
-	(void)source, (void)events;
-	(void)eventfd_read(fd, &n); /* somebody else may have settled it */
 	if (settle(c, &err) < 0)
 		log_err("%s", err.text);
 	if (host_changes_any(&c->heard))
 		arm(c, err.code ? YOUNG_USEC : 0); /* what cannot be read is not asked again and again */
-	return 0;
 }
 
 /* ---- hearing ---------------------------------------------------------------------------------------- */
@@ -486,16 +419,10 @@ const struct topo *current_topo(const struct current *c)
 	return c->topo;
 }
 
-static int make_sources(struct current *c, struct error *err)
+static int make_timer(struct current *c, struct error *err)
 {
-	int r;
+	int r = sd_event_add_time(c->env.event, &c->timer, CLOCK_MONOTONIC, 0, 1, on_quiet, c);
 
-	c->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (c->done_fd < 0)
-		return error_set(err, -errno, "cannot make an eventfd: %s", strerror(errno));
-	r = sd_event_add_io(c->env.event, &c->done, c->done_fd, EPOLLIN, on_done, c);
-	if (r >= 0)
-		r = sd_event_add_time(c->env.event, &c->timer, CLOCK_MONOTONIC, 0, 1, on_quiet, c);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(c->timer, SD_EVENT_OFF);
 	return r < 0 ? error_set(err, r, "cannot wait for changes: %s", strerror(-r)) : 0;
@@ -509,12 +436,9 @@ int current_new(struct current **ret, const struct current_env *env, struct erro
 	if (!c)
 		return error_set(err, -ENOMEM, "no memory");
 	c->env = *env;
-	c->done_fd = -1;
-	(void)pthread_mutex_init(&c->lock, NULL); /* glibc: neither fails without attributes */
-	(void)pthread_cond_init(&c->turn, NULL);
-	r = make_sources(c, err);
+	r = make_timer(c, err);
 	if (r == 0)
-		r = start_thread(c, err);
+		r = worker_new(&c->worker, env->event, &(struct worker_does){ "that reads the machine", do_job, on_done, c }, err);
 	if (r == 0)
 		r = listen_to(c, err);
 	if (r == 0)
@@ -528,13 +452,10 @@ struct current *current_free(struct current *c)
 {
 	if (!c)
 		return NULL;
-	end_thread(c);
+	worker_free(c->worker);
 	job_done(&c->job);
 	stop_hearing(c);
 	sd_event_source_disable_unref(c->timer);
-	sd_event_source_disable_unref(c->done);
-	if (c->done_fd >= 0)
-		(void)close(c->done_fd);
 	host_changes_done(&c->heard);
 	host_changes_done(&c->disturbed);
 	history_done(&c->history);

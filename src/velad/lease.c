@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/arena.h"
+#include "base/cpuset.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "plan/plan.h"
@@ -130,10 +131,25 @@ static size_t devices(const struct plan *p)
 	return p ? p->ngpus + p->nvfs + p->ncompanions + p->nextras : 0;
 }
 
+/* A lease may end while a thread plans beside it. */
+static int own_cpus(struct plan_room *room, size_t n, struct arena *arena)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct cpuset *cpus = room[i].cpus ? arena_alloc(arena, sizeof(*cpus)) : NULL;
+
+		if (room[i].cpus && !cpus)
+			return -ENOMEM;
+		if (cpus)
+			*cpus = *room[i].cpus;
+		room[i].cpus = cpus;
+	}
+	return 0;
+}
+
 int leases_hold(struct leases *l, uint64_t now, const struct lease *except, size_t bundle, struct plan_input *in, struct arena *arena,
 		struct error *err)
 {
-	size_t ntaken = in->ntaken, nrooms = in->nrooms;
+	size_t ntaken = in->ntaken, nrooms = in->nrooms, n;
 	struct plan_taken *taken;
 	struct plan_room *room;
 
@@ -162,7 +178,10 @@ int leases_hold(struct leases *l, uint64_t now, const struct lease *except, size
 			if (!p || (l->at[i] == except && b == bundle))
 				continue;
 			plan_take(taken, &in->ntaken, p, owner);
-			in->nrooms += plan_rooms(&room[in->nrooms], p, owner);
+			n = plan_rooms(&room[in->nrooms], p, owner);
+			if (own_cpus(&room[in->nrooms], n, arena) < 0)
+				return error_set(err, -ENOMEM, "no memory for the leases");
+			in->nrooms += n;
 		}
 	}
 	in->taken = taken;

@@ -53,8 +53,7 @@ int leases_find(struct leases *l, struct lease **ret, const char *id, uid_t uid,
 void leases_drop(struct leases *l, struct lease *lease);
 /* An instance has this bundle now; with the last one the lease goes. */
 void leases_use(struct leases *l, struct lease *lease, size_t bundle);
-/* Appends devices, CPUs and memory of leases to what instances hold (taken, room); arrays and strings in the arena, CPUs are
- * the leases'. One bundle may be left out: the one that is about to be used. -ENOMEM. */
+/* Appends devices, CPUs and memory of leases to what instances hold (taken, room); all in the arena. One bundle may be left out: the one that is about to be used. -ENOMEM. */
 int leases_hold(struct leases *l, uint64_t now, const struct lease *except, size_t bundle, struct plan_input *in, struct arena *arena,
 		struct error *err);
 /* {"id", "uid", "expires", "seconds", "bundles": [{"gpus", "vfs", "used"}...]}; NULL: no memory. */

@@ -21,6 +21,7 @@
 #include "velad/capacity.h"
 #include "velad/current.h"
 #include "velad/methods.h"
+#include "velad/planner.h"
 #include "velad/operations.h"
 #include "velad/pool.h"
 #include "velad/remake.h"
@@ -250,6 +251,8 @@ int manager_new(struct manager **ret, const struct manager_options *opt, struct 
 	if (r == 0)
 		r = capacity_new(&m->capacity, m->event, capacity_counted, m, err);
 	if (r == 0)
+		r = planner_new(&m->planner, m, err);
+	if (r == 0)
 		r = serve(m, err);
 	if (r == 0) /* whether or not libvirt is there: the watch finds it as soon as it comes */
 		r = act_domain_watch(m->machine, domain_changed, m, err);
@@ -270,6 +273,7 @@ struct manager *manager_free(struct manager *m)
 	if (m->machine)
 		act_domain_unwatch(m->machine); /* its thread calls into the instances */
 	capacity_free(m->capacity);
+	planner_free(m->planner);
 	current_free(m->now); /* its thread reads the root, and it numbers generations */
 	if (m->instances) { /* its threads call the machine and write changed_fd */
 		inst_manager_stop(m->instances);

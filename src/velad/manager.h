@@ -24,6 +24,7 @@ struct current;
 struct error;
 struct host_root;
 struct inst_manager;
+struct planner;
 
 struct manager_options {
 	const char *root;    /* "/" */
@@ -49,6 +50,7 @@ struct manager {
 	struct inst_manager *instances; /* owned */
 	struct current      *now;       /* owned: the topology */
 	struct capacity     *capacity;  /* owned: the last count of what fits */
+	struct planner      *planner;   /* owned */
 	struct leases        leases;
 	struct plan_pool_conf pool;     /* [pool] */
 	bool                 pool_waits; /* for an operation on it to end */

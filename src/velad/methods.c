@@ -29,6 +29,7 @@
 #include "velad/manager.h"
 #include "velad/metrics.h"
 #include "velad/operations.h"
+#include "velad/planner.h"
 #include "velad/plans.h"
 #include "velad/pool.h"
 #include "velad/renew.h"
@@ -104,7 +105,7 @@ static int add_owners(struct manager *m, json_object *doc, struct error *err)
 	const struct plan_taken *taken = NULL;
 	struct arena arena = { 0 };
 	size_t n = 0;
-	int r = owner ? plans_taken(m, &taken, &n, &arena, err) : error_set(err, -ENOMEM, "no memory for the answer");
+	int r = owner ? planner_taken(m, &taken, &n, &arena, err) : error_set(err, -ENOMEM, "no memory for the answer");
 
 	for (size_t k = 0; r == 0 && k < n; k++) {
 		uint32_t at = topo_find(current_topo(m->now), taken[k].bdf);
@@ -287,7 +288,7 @@ static int plan_instance(struct manager *m, struct plan **ret, const struct plan
 		return error_set(err, -EINVAL, "request lacks the key \"name\"");
 	r = check_name(m, request->name, err);
 	if (r == 0)
-		r = lease ? renew_plan(m, &plan, request, lease, bundle, res, err) : plans_make(m, &plan, request, NULL, 0, err);
+		r = lease ? renew_plan(m, &plan, request, lease, bundle, res, err) : planner_make(m, &plan, request, NULL, 0, err);
 	if (r == 0 && !plan->fits)
 		r = refuse(plan, res, err);
 	if (r == 0)

@@ -12,8 +12,6 @@
 #include "base/json.h"
 #include "base/strtab.h"
 #include "guest/guest.h"
-#include "host/change.h"
-#include "host/inventory.h"
 #include "instance/instance.h"
 #include "plan/gang.h"
 #include "velad/capacity.h"
@@ -22,210 +20,13 @@
 #include "velad/lease.h"
 #include "velad/manager.h"
 #include "velad/methods.h"
-
-#define PLAN_TRIES 4
+#include "velad/planner.h"
 
 _Static_assert(LEASE_BUNDLES_MAX <= PLAN_GANG_MAX, "a lease may have more bundles than a gang");
 
 static uint64_t now_usec(void)
 {
 	return clock_usec(CLOCK_BOOTTIME); /* leases end while the host sleeps, too */
-}
-
-/* ---- a plan of now ---------------------------------------------------------------------------------- */
-
-static bool is_own(const char *owner, const char *name)
-{
-	static const char instance[] = "instance ";
-
-	return name && strncmp(owner, instance, sizeof(instance) - 1) == 0 && strcmp(owner + sizeof(instance) - 1, name) == 0;
-}
-
-/* Who has what, but the instance `but`, which may be NULL; arrays in the arena. */
-static int held_now(struct manager *m, struct plan_input *ret, const struct lease *except, size_t bundle, const char *but, struct arena *arena,
-		    struct error *err)
-{
-	size_t ntaken = 0, nrooms = 0;
-	struct plan_taken *taken = NULL;
-	struct plan_room *room = NULL;
-	int r = inst_taken(m->instances, &taken, &ntaken, arena, err);
-
-	if (r == 0)
-		r = inst_rooms(m->instances, &room, &nrooms, arena, err);
-	for (size_t i = 0; r == 0 && i < ntaken; i++)
-		if (!is_own(taken[i].owner, but))
-			taken[ret->ntaken++] = taken[i];
-	for (size_t i = 0; r == 0 && i < nrooms; i++)
-		if (!is_own(room[i].owner, but))
-			room[ret->nrooms++] = room[i];
-	ret->taken = taken;
-	ret->room = room;
-	return r < 0 ? r : leases_hold(&m->leases, now_usec(), except, bundle, ret, arena, err);
-}
-
-int plans_taken(struct manager *m, const struct plan_taken **ret, size_t *n, struct arena *arena, struct error *err)
-{
-	struct plan_input in = { 0 };
-	int r = held_now(m, &in, NULL, 0, NULL, arena, err);
-
-	*ret = in.taken;
-	*n = in.ntaken;
-	return r;
-}
-
-/* All but the request; arrays in the arena. */
-static int input_of_now(struct manager *m, struct plan_input *ret, const struct lease *except, size_t bundle, const char *but,
-			struct arena *arena, struct error *err)
-{
-	struct plan_input in = { .topo = current_topo(m->now), .policy = m->policy };
-	struct plan_acs_held *held = NULL;
-	struct plan_settings_held *settings = NULL;
-	struct plan_sick *sick = NULL;
-	struct plan_wear *wear = NULL;
-	int r = held_now(m, &in, except, bundle, but, arena, err);
-
-	if (r == 0)
-		r = inst_acs_held(m->instances, &held, &in.nheld, arena, err);
-	if (r == 0)
-		r = inst_settings_held(m->instances, &settings, &in.nsettings, arena, err);
-	if (r == 0)
-		r = inst_quarantined(m->instances, &sick, &in.nsick, in.topo, arena, err);
-	if (r == 0)
-		r = inst_wear(m->instances, &wear, &in.nwear, arena, err);
-	in.sick = sick;
-	in.wear = wear;
-	in.held = held;
-	in.settings = settings;
-	if (r == 0)
-		*ret = in;
-	return r;
-}
-
-/* One plan, or those of a gang. */
-struct attempt {
-	const struct plan_request *const *request;
-	size_t              n;
-	const struct lease *except; /* a bundle of a lease whose devices are free to it; NULL: none */
-	size_t              bundle;
-	const char         *but; /* likewise an instance; NULL: none */
-	bool                gang;
-	struct plan        *plan; /* owned; the result */
-	struct plan_gang   *all;  /* or this */
-};
-
-static void attempt_done(struct attempt *a)
-{
-	a->plan = plan_free(a->plan);
-	a->all = plan_gang_free(a->all);
-}
-
-static int plan_now(struct manager *m, struct attempt *a, struct error *err)
-{
-	struct arena arena = { 0 };
-	struct plan_input in;
-	int r = input_of_now(m, &in, a->except, a->bundle, a->but, &arena, err);
-
-	if (r == 0 && a->gang) {
-		r = plan_gang_make(&a->all, &in, a->request, a->n, err);
-	} else if (r == 0) {
-		in.request = a->request[0];
-		r = plan_make(&a->plan, &in, err);
-	}
-	arena_done(&arena);
-	return r;
-}
-
-/* All that a plan stands on: its devices, their PFs, the ports above. One that does not fit stands on everything. */
-static void basis(struct host_changes *which, const struct topo *t, const struct plan *plan)
-{
-	struct bdf at[PLAN_GPUS_MAX + 2 * PLAN_VFS_MAX + PLAN_EXTRAS_MAX];
-	size_t n = 0;
-
-	which->lost = !plan->fits;
-	for (size_t i = 0; i < plan->ngpus; i++)
-		at[n++] = plan->gpu[i];
-	for (size_t i = 0; i < plan->nvfs; i++) {
-		at[n++] = plan->vf[i].bdf;
-		at[n++] = plan->vf[i].pf;
-	}
-	for (size_t i = 0; i < plan->ncompanions; i++)
-		host_changes_add(which, plan->companion[i].bdf, HOST_CHANGE_ANEW);
-	for (size_t i = 0; i < plan->nextras; i++)
-		at[n++] = plan->extra[i].bdf;
-	for (size_t i = 0; i < n; i++) {
-		uint32_t up = topo_find(t, at[i]); /* a VF that is not there yet has none */
-
-		for (; up != TOPO_NONE; up = topo_at(t, up)->parent)
-			host_changes_add(which, topo_at(t, up)->fn->bdf, HOST_CHANGE_ANEW);
-	}
-}
-
-static void basis_of(struct host_changes *which, const struct topo *t, const struct attempt *a)
-{
-	if (!a->gang)
-		basis(which, t, a->plan);
-	for (size_t i = 0; a->gang && i < a->all->n; i++) {
-		struct host_changes one = { 0 };
-
-		basis(&one, t, a->all->plan[i]);
-		host_changes_merge(which, &one);
-		host_changes_done(&one);
-	}
-	which->lost |= a->gang && !a->all->fits;
-}
-
-/* A plan is made from what was heard of, so what it stands on is read before it is believed: an event that did not
- * come, or never does (a write to driver_override or ACS), makes no wrong plan. */
-static int make(struct manager *m, struct attempt *a, struct error *err)
-{
-	for (unsigned tries = 0; tries < PLAN_TRIES; tries++) {
-		struct host_changes which = { 0 };
-		int r = plan_now(m, a, err);
-
-		if (r < 0)
-			return r;
-		basis_of(&which, current_topo(m->now), a);
-		r = current_verify(m->now, &which, err);
-		host_changes_done(&which);
-		if (r == 0)
-			return 0;
-		attempt_done(a);
-		if (r < 0)
-			return r;
-	}
-	return error_set(err, -ESTALE, "the machine changed %d times while this was planned; try again when it is quiet",
-			 PLAN_TRIES);
-}
-
-int plans_make(struct manager *m, struct plan **ret, const struct plan_request *request, const struct lease *except,
-	       size_t bundle, struct error *err)
-{
-	struct attempt a = { .request = &request, .n = 1, .except = except, .bundle = bundle };
-	int r = make(m, &a, err);
-
-	if (r == 0)
-		*ret = a.plan;
-	return r;
-}
-
-int plans_remake(struct manager *m, struct plan **ret, const struct plan_request *request, struct error *err)
-{
-	struct attempt a = { .request = &request, .n = 1, .but = request->name };
-	int r = make(m, &a, err);
-
-	if (r == 0)
-		*ret = a.plan;
-	return r;
-}
-
-static int make_gang(struct manager *m, struct plan_gang **ret, const struct plan_request *const *request, size_t n, struct error *err)
-{
-	struct attempt a = { .request = request, .n = n, .gang = true };
-	int r = make(m, &a, err);
-
-	if (r == 0)
-		*ret = a.all;
-	return r;
 }
 
 /* ---- bodies ----------------------------------------------------------------------------------------- */
@@ -392,15 +193,13 @@ static int hold(struct manager *m, struct api_response *res, struct lease_bundle
 	return 0;
 }
 
-static int plan_one(struct manager *m, struct plan_request *request, unsigned seconds, const struct api_request *req,
+static int plan_one(struct manager *m, struct plan *made, struct plan_request *request, unsigned seconds, const struct api_request *req,
 		    struct api_response *res, struct error *err)
 {
 	struct lease_bundle bundle = { 0 };
-	auto_(plan_free) struct plan *plan = NULL;
-	int r = plans_make(m, &plan, request, NULL, 0, err);
+	auto_(plan_free) struct plan *plan = made;
+	int r = methods_match(m, req, err);
 
-	if (r == 0)
-		r = methods_match(m, req, err);
 	methods_tag(m, res);
 	if (r == 0)
 		r = add_xml(m, plan, request, err);
@@ -425,27 +224,28 @@ static int plan_request(struct manager *m, json_object *body, unsigned seconds, 
 			struct api_response *res, struct error *err)
 {
 	struct plan_request request;
+	struct plan *plan = NULL;
 	int r = plan_request_read_shaped(&request, body, &m->conf, err);
 
 	if (r < 0)
 		return r;
-	r = current_catch_up(m->now, CURRENT_PLAN, err);
+	r = planner_take(m, &plan, req, &request, seconds, err);
 	if (r == 0)
-		r = plan_one(m, &request, seconds, req, res, err);
+		r = plan_one(m, plan, &request, seconds, req, res, err);
 	plan_request_done(&request);
 	return r;
 }
 
 /* ---- gangs ------------------------------------------------------------------------------------------ */
 
-static int answer_gang(struct manager *m, struct plan_gang *gang, const struct plan_request *const *request, unsigned seconds,
+static int answer_gang(struct manager *m, struct plan_gang *gang, const struct plan_request *request, unsigned seconds,
 		       const struct api_request *req, struct api_response *res, struct error *err)
 {
 	struct lease_bundle bundle[LEASE_BUNDLES_MAX] = { 0 };
 	int r = 0;
 
 	for (size_t i = 0; i < gang->n && r == 0; i++) {
-		r = add_xml(m, gang->plan[i], request[i], err);
+		r = add_xml(m, gang->plan[i], &request[i], err);
 		gang->fits = gang->fits && gang->plan[i]->fits;
 	}
 	if (r < 0)
@@ -456,7 +256,7 @@ static int answer_gang(struct manager *m, struct plan_gang *gang, const struct p
 	if (!seconds || !gang->fits)
 		return 0;
 	for (size_t i = 0; i < gang->n; i++) {
-		bundle[i] = (struct lease_bundle){ .request = plan_request_json(request[i]), .plan = steal(gang->plan[i]) };
+		bundle[i] = (struct lease_bundle){ .request = plan_request_json(&request[i]), .plan = steal(gang->plan[i]) };
 		if (!bundle[i].request)
 			r = error_set(err, -ENOMEM, "no memory for a lease");
 	}
@@ -475,8 +275,7 @@ static int plan_bundles(struct manager *m, json_object *body, unsigned seconds, 
 {
 	json_object *list = json_object_object_get(body, "bundles");
 	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0, read = 0;
-	const struct plan_request *request[LEASE_BUNDLES_MAX];
-	struct plan_request r_of[LEASE_BUNDLES_MAX];
+	struct plan_request request[LEASE_BUNDLES_MAX];
 	auto_(plan_gang_free) struct plan_gang *gang = NULL;
 	int r = 0;
 
@@ -484,22 +283,19 @@ static int plan_bundles(struct manager *m, json_object *body, unsigned seconds, 
 		return error_set(err, -EINVAL, "request.bundles must be a list of 1 to %d requests, with nothing but lease_seconds beside it",
 				 LEASE_BUNDLES_MAX);
 	for (; read < n && r == 0; read += r == 0) {
-		request[read] = &r_of[read];
-		r = plan_request_read_shaped(&r_of[read], json_object_array_get_idx(list, read), &m->conf, err);
+		r = plan_request_read_shaped(&request[read], json_object_array_get_idx(list, read), &m->conf, err);
 		if (r < 0)
 			(void)error_prefix(err, "bundle %zu", read);
 	}
 	if (r == 0)
-		r = current_catch_up(m->now, CURRENT_PLAN, err);
-	if (r == 0)
-		r = make_gang(m, &gang, request, n, err);
+		r = planner_take_gang(m, &gang, req, request, n, seconds, err);
 	if (r == 0)
 		r = methods_match(m, req, err);
 	methods_tag(m, res);
 	if (r == 0)
 		r = answer_gang(m, gang, request, seconds, req, res, err);
 	for (size_t i = 0; i < read; i++)
-		plan_request_done(&r_of[i]);
+		plan_request_done(&request[i]);
 	return r;
 }
 
@@ -510,13 +306,16 @@ int plans_post(void *self, const struct api_request *req, struct api_response *r
 	auto_(json_object_put) json_object *body = NULL;
 	struct manager *m = self;
 	uint64_t seconds = 0;
-	int r = read_body(&body, req, err);
+	int r = planner_waits(m, req, err);
 
+	res->wait = API_WAIT_MAX;
+	if (r == 0)
+		r = read_body(&body, req, err);
 	if (r == 0)
 		r = take_number(&seconds, body, "lease_seconds", LEASE_SECONDS_MAX, err);
 	if (r == 0 && seconds)
 		r = leases_room(&m->leases, req->uid, now_usec(), err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	return (json_object_object_get_ex(body, "bundles", NULL) ? plan_bundles : plan_request)(m, body, (unsigned)seconds, req, res, err);
 }
@@ -528,9 +327,9 @@ static int begin_count(struct manager *m, struct error *err)
 	int r = current_catch_up(m->now, CURRENT_PLAN, err);
 
 	if (r == 0)
-		r = input_of_now(m, &in, NULL, 0, NULL, &arena, err);
+		r = planner_input(m, &in, &arena, err);
 	if (r == 0)
-		r = capacity_count(m->capacity, &in, &arena, clock_usec(CLOCK_MONOTONIC), err);
+		capacity_count(m->capacity, &in, &arena, clock_usec(CLOCK_MONOTONIC));
 	arena_done(&arena);
 	return r;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* velad/plans — plans and leases of them: from a request to a plan of this moment, whose devices were read before it is
- * believed; its handlers, and what creating an instance needs of it. */
+/* velad/plans — the API's handlers for plans and leases of them, and what creating an instance needs of these. */
 
 #include <stddef.h>
 
@@ -13,15 +12,6 @@ struct lease;
 struct manager;
 struct plan;
 struct plan_taken;
-
-/* A plan of now. except: a bundle of a lease whose devices are free to it; NULL: none. -ESTALE: the machine does not
- * keep still. */
-int plans_make(struct manager *m, struct plan **ret, const struct plan_request *request, const struct lease *except,
-	       size_t bundle, struct error *err);
-/* One of what the instance of that name has, whose devices, CPUs and memory are free to it. */
-int plans_remake(struct manager *m, struct plan **ret, const struct plan_request *request, struct error *err);
-/* Devices that instances or leases hold. */
-int plans_taken(struct manager *m, const struct plan_taken **ret, size_t *n, struct arena *arena, struct error *err);
 
 struct plans_body {
 	struct plan_request request; /* plan_request_done() */

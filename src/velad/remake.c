@@ -17,6 +17,7 @@
 #include "velad/current.h"
 #include "velad/manager.h"
 #include "velad/methods.h"
+#include "velad/planner.h"
 #include "velad/plans.h"
 
 /* What else a GPU brings along comes with it. A VF may not be there yet. */
@@ -57,7 +58,7 @@ static int make(struct manager *m, struct plan **ret, const char *name, const st
 	if (r == 0)
 		r = require(&request, current_topo(m->now), moved, err);
 	if (r == 0)
-		r = plans_remake(m, &plan, &request, err);
+		r = planner_remake(m, &plan, &request, err);
 	if (r == 0)
 		r = methods_guest(m, plan, &request, moved->uuid, res, err);
 	plan_request_done(&request);

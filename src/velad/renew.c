@@ -15,6 +15,7 @@
 #include "velad/current.h"
 #include "velad/lease.h"
 #include "velad/manager.h"
+#include "velad/planner.h"
 #include "velad/plans.h"
 
 #define CHANGES_MAX 32 /* that are told */
@@ -143,7 +144,7 @@ int renew_plan(struct manager *m, struct plan **ret, const struct plan_request *
 	int r;
 
 	require(&again, old);
-	r = plans_make(m, &plan, &again, lease, bundle, err);
+	r = planner_make(m, &plan, &again, lease, bundle, err);
 	if (r < 0)
 		return r;
 	if (!plan->fits || !same_bundle(old, plan)) {

@@ -7,6 +7,8 @@
 #include "support.h"
 #include "velad/current.h"
 #include "velad/manager.h"
+#include "velad/planner.h"
+#include "velad/plans.h"
 
 static char dir[] = "/tmp/velad-manager-XXXXXX";
 
@@ -64,6 +66,10 @@ static int start(void **state)
 		return -1;
 	make_dir("root/sys/bus/pci/devices");
 	add_function("0000:00:01.0");
+	make_dir("root/sys/devices/system/node/node0");
+	put("root/sys/devices/system/node/node0/cpulist", "0-7\n");
+	put("root/sys/devices/system/node/node0/distance", "10\n");
+	put("root/sys/devices/system/node/node0/meminfo", "Node 0 MemTotal: 4194304 kB\nNode 0 MemFree: 4194304 kB\n");
 	put("bad.conf", "[daemon]\nno_such_key = 1\n");
 	put("bad-kind.conf", "[kinds]\ngpu = nonsense\n");
 	return 0;
@@ -207,6 +213,102 @@ static void unreadable_hosts_are_host_errors(void **state)
 	free(away);
 }
 
+/* ---- plans ------------------------------------------------------------------------------------------ */
+
+static int post_plan(struct manager *m, uint64_t id, const char *body, struct api_response *res)
+{
+	struct api_request req = { .id = id, .uid = 1000, .body = body, .body_len = strlen(body) };
+	struct error err = ERROR_INIT;
+	int r = plans_post(m, &req, res, &err);
+
+	if (r < 0 && r != -EUSERS)
+		fail_msg("%s", err.text);
+	return r;
+}
+
+/* Until this request's plan is made, as the server would. */
+static void post_to_the_end(struct manager *m, uint64_t id, const char *body, struct api_response *res)
+{
+	int r;
+
+	while ((r = post_plan(m, id, body, res)) == API_WAIT)
+		assert_true(sd_event_run(m->event, 10000000) > 0);
+	assert_int_equal(r, 0);
+}
+
+static bool fits(const struct api_response *res)
+{
+	return json_object_get_boolean(json_object_object_get(res->body, "fits"));
+}
+
+#define DRY   "{\"vcpus\": 1, \"memory\": \"64M\"}"
+#define MOST  "{\"vcpus\": 1, \"memory\": \"3G\", \"lease_seconds\": 60}" /* of 4 */
+#define GANG  "{\"bundles\": [" DRY ", " DRY "]}"
+
+/* It is not the loop that plans: until the thread has told it, a request waits, and others are answered. */
+static void a_plan_holds_up_nobody(void **state)
+{
+	struct manager_options o = options();
+	struct manager *m = new_manager(&o);
+	struct api_response res = { 0 }, list = { 0 };
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_int_equal(post_plan(m, 1, DRY, &res), API_WAIT);
+	assert_true(res.wait > 0);
+	assert_int_equal(post_plan(m, 2, GANG, &res), API_WAIT);
+	assert_int_equal(post_plan(m, 1, DRY, &res), API_WAIT);
+	assert_int_equal(plans_list(m, &(struct api_request){ .uid = 1000 }, &list, &err), 0);
+	json_object_put(list.body);
+	post_to_the_end(m, 2, GANG, &res);
+	assert_int_equal(json_object_array_length(json_object_object_get(res.body, "plans")), 2);
+	assert_true(fits(&res));
+	json_object_put(res.body);
+	post_to_the_end(m, 1, DRY, &res);
+	assert_true(fits(&res));
+	json_object_put(res.body);
+	manager_free(m);
+}
+
+/* Of two that are planned side by side only one gets what there is once. */
+static void two_leases_are_not_of_the_same(void **state)
+{
+	struct manager_options o = options();
+	struct manager *m = new_manager(&o);
+	struct api_response a = { 0 }, b = { 0 }, last = { 0 };
+
+	(void)state;
+	assert_int_equal(post_plan(m, 1, MOST, &a), API_WAIT);
+	assert_int_equal(post_plan(m, 2, MOST, &b), API_WAIT);
+	post_to_the_end(m, 3, DRY, &last); /* the last in the queue: both are planned, and nobody has them */
+	json_object_put(last.body);
+	post_to_the_end(m, 1, MOST, &a);
+	post_to_the_end(m, 2, MOST, &b);
+	assert_true(fits(&a));
+	assert_int_equal(a.status, 201);
+	assert_false(fits(&b));
+	assert_string_equal(b.location, "");
+	assert_int_equal(m->leases.n, 1);
+	json_object_put(a.body);
+	json_object_put(b.body);
+	manager_free(m);
+}
+
+/* Clients that do not wait for their plans keep others of the same user from it for a while, and cost nothing else. */
+static void who_goes_leaves_little(void **state)
+{
+	struct manager_options o = options();
+	struct manager *m = new_manager(&o);
+	struct api_response res = { 0 };
+	unsigned n = 0;
+
+	(void)state;
+	while (n < 1000 && post_plan(m, 10 + n, DRY, &res) == API_WAIT)
+		n++;
+	assert_in_range(n, 16, 64);
+	manager_free(m); /* one of them is being made */
+}
+
 /* Its first answer. */
 static int await_libvirt(struct manager *m, struct error *err)
 {
@@ -255,6 +357,9 @@ int main(void)
 		cmocka_unit_test(generations_grow_with_changes_only),
 		cmocka_unit_test(changes_are_kept),
 		cmocka_unit_test(unreadable_hosts_are_host_errors),
+		cmocka_unit_test(a_plan_holds_up_nobody),
+		cmocka_unit_test(two_leases_are_not_of_the_same),
+		cmocka_unit_test(who_goes_leaves_little),
 		cmocka_unit_test(libvirt_may_be_absent),
 	};
 
