@@ -179,8 +179,8 @@ static int call(void *self, struct call *c, struct error *err)
 
 /* ---- the verbs ------------------------------------------------------------------------------------------ */
 
-#define MACHINE(n, d) { .name = #n, .deadline = offsetof(struct inst_deadlines, d), .group = TASK_MACHINE, .fn = do_##n }
-#define LIBVIRT(n, d) { .name = #n, .deadline = offsetof(struct inst_deadlines, d), .group = TASK_LIBVIRT, .fn = do_##n }
+#define MACHINE(n, d, words) { .name = words, .deadline = offsetof(struct inst_deadlines, d), .group = TASK_MACHINE, .fn = do_##n }
+#define LIBVIRT(n, d, words) { .name = "libvirt's " words, .deadline = offsetof(struct inst_deadlines, d), .group = TASK_LIBVIRT, .fn = do_##n }
 #define MODULE "vfio-pci"
 
 static int do_vfio_loaded(const struct act *act, struct call *c, struct error *err)
@@ -190,7 +190,7 @@ static int do_vfio_loaded(const struct act *act, struct call *c, struct error *e
 
 static int vfio_loaded(void *self, bool *ret, struct error *err)
 {
-	static const struct verb verb = MACHINE(vfio_loaded, look_ms);
+	static const struct verb verb = MACHINE(vfio_loaded, look_ms, "the look");
 	struct call c = { .verb = &verb, .name = MODULE };
 	int r = call(self, &c, err);
 
@@ -207,7 +207,7 @@ static int do_vfio_load(const struct act *act, struct call *c, struct error *err
 
 static int vfio_load(void *self, struct error *err)
 {
-	static const struct verb verb = MACHINE(vfio_load, bind_ms);
+	static const struct verb verb = MACHINE(vfio_load, bind_ms, "the loading");
 
 	return call(self, &(struct call){ .verb = &verb, .name = MODULE }, err);
 }
@@ -219,7 +219,7 @@ static int do_vf_count(const struct act *act, struct call *c, struct error *err)
 
 static int vf_count(void *self, uint16_t *ret, struct bdf pf, struct error *err)
 {
-	static const struct verb verb = MACHINE(vf_count, look_ms);
+	static const struct verb verb = MACHINE(vf_count, look_ms, "the look at the VF count");
 	struct call c = { .verb = &verb, .bdf = pf };
 	int r = call(self, &c, err);
 
@@ -235,7 +235,7 @@ static int do_autoprobe(const struct act *act, struct call *c, struct error *err
 
 static int autoprobe(void *self, int *ret, struct bdf pf, enum act_want want, struct error *err)
 {
-	static const struct verb verb = MACHINE(autoprobe, look_ms);
+	static const struct verb verb = MACHINE(autoprobe, look_ms, "the autoprobe switch");
 	struct call c = { .verb = &verb, .bdf = pf, .order = want };
 	int r = call(self, &c, err);
 
@@ -251,7 +251,7 @@ static int do_vf_count_set(const struct act *act, struct call *c, struct error *
 
 static int vf_count_set(void *self, struct bdf pf, uint16_t n, struct error *err)
 {
-	static const struct verb verb = MACHINE(vf_count_set, vfs_ms);
+	static const struct verb verb = MACHINE(vf_count_set, vfs_ms, "the change of the VF count");
 
 	return call(self, &(struct call){ .verb = &verb, .bdf = pf, .number = n }, err);
 }
@@ -263,7 +263,7 @@ static int do_driver(const struct act *act, struct call *c, struct error *err)
 
 static int driver(void *self, struct act_driver *ret, struct bdf fn, struct error *err)
 {
-	static const struct verb verb = MACHINE(driver, look_ms);
+	static const struct verb verb = MACHINE(driver, look_ms, "the look at the driver");
 	struct call c = { .verb = &verb, .bdf = fn };
 	int r = call(self, &c, err);
 
@@ -279,7 +279,7 @@ static int do_driver_set(const struct act *act, struct call *c, struct error *er
 
 static int driver_set(void *self, struct bdf fn, const struct act_driver *want, struct error *err)
 {
-	static const struct verb verb = MACHINE(driver_set, bind_ms);
+	static const struct verb verb = MACHINE(driver_set, bind_ms, "the change of the driver");
 
 	return call(self, &(struct call){ .verb = &verb, .bdf = fn, .driver = *want }, err);
 }
@@ -291,7 +291,7 @@ static int do_word(const struct act *act, struct call *c, struct error *err)
 
 static int word(void *self, uint16_t *ret, struct bdf fn, enum act_word which, uint16_t set, uint16_t clear, struct error *err)
 {
-	static const struct verb verb = MACHINE(word, look_ms);
+	static const struct verb verb = MACHINE(word, look_ms, "the access to a register");
 	struct call c = { .verb = &verb, .bdf = fn, .word = which, .set = set, .clear = clear };
 	int r = call(self, &c, err);
 
@@ -307,7 +307,7 @@ static int do_power(const struct act *act, struct call *c, struct error *err)
 
 static int power(void *self, struct act_power *ret, struct bdf fn, const struct act_power *want, struct error *err)
 {
-	static const struct verb verb = MACHINE(power, look_ms);
+	static const struct verb verb = MACHINE(power, look_ms, "the power setting");
 	struct call c = { .verb = &verb, .bdf = fn, .wanted = want };
 	int r;
 
@@ -326,7 +326,7 @@ static int do_vf(const struct act *act, struct call *c, struct error *err)
 
 static int vf(void *self, struct plan_vf_settings *ret, struct bdf fn, const struct plan_vf_settings *want, struct error *err)
 {
-	static const struct verb verb = MACHINE(vf, vfs_ms);
+	static const struct verb verb = MACHINE(vf, vfs_ms, "the VF settings");
 	struct call c = { .verb = &verb, .bdf = fn, .wanted = want };
 	int r;
 
@@ -345,7 +345,7 @@ static int do_alive(const struct act *act, struct call *c, struct error *err)
 
 static int alive(void *self, struct act_alive *ret, struct bdf fn, struct error *err)
 {
-	static const struct verb verb = MACHINE(alive, look_ms);
+	static const struct verb verb = MACHINE(alive, look_ms, "the look at the health");
 	struct call c = { .verb = &verb, .bdf = fn };
 	int r = call(self, &c, err);
 
@@ -361,7 +361,7 @@ static int do_reset(const struct act *act, struct call *c, struct error *err)
 
 static int reset(void *self, struct bdf fn, const struct bdf *mine, size_t n, struct error *err)
 {
-	static const struct verb verb = MACHINE(reset, reset_ms);
+	static const struct verb verb = MACHINE(reset, reset_ms, "the reset");
 
 	return call(self, &(struct call){ .verb = &verb, .bdf = fn, .mine = mine, .nmine = n }, err);
 }
@@ -374,7 +374,7 @@ static int do_scrub(const struct act *act, struct call *c, struct error *err)
 /* It has a limit of its own; this is for the one that cannot be killed. */
 static int scrub(void *self, struct bdf fn, const char *program, unsigned seconds, struct error *err)
 {
-	static const struct verb verb = MACHINE(scrub, look_ms);
+	static const struct verb verb = MACHINE(scrub, look_ms, "the scrub");
 
 	return call(self, &(struct call){ .verb = &verb, .bdf = fn, .program = program, .seconds = seconds }, err);
 }
@@ -387,7 +387,7 @@ static int do_partition(const struct act *act, struct call *c, struct error *err
 /* Each run of fmpm has a limit of its own, too (act/partition). */
 static int partition(void *self, bool *ret, unsigned id, enum act_want want, struct error *err)
 {
-	static const struct verb verb = MACHINE(partition, reset_ms);
+	static const struct verb verb = MACHINE(partition, reset_ms, "the partition");
 	char number[12];
 	struct call c = { .verb = &verb, .name = number, .number = (uint16_t)id, .set = (uint16_t)want };
 	int r = id > UINT16_MAX ? error_set(err, -ENODEV, "Fabric Manager has no partition %u", id) : 0;
@@ -407,7 +407,7 @@ static int do_file(const struct act *act, struct call *c, struct error *err)
 
 static int file(void *self, struct act_file *ret, const char *name, struct error *err)
 {
-	static const struct verb verb = LIBVIRT(file, domain_ms);
+	static const struct verb verb = LIBVIRT(file, domain_ms, "look at the disk");
 	struct call c = { .verb = &verb, .name = name };
 	int r = call(self, &c, err);
 
@@ -423,7 +423,7 @@ static int do_file_drop(const struct act *act, struct call *c, struct error *err
 
 static int file_drop(void *self, const char *name, struct error *err)
 {
-	static const struct verb verb = LIBVIRT(file_drop, stop_ms);
+	static const struct verb verb = LIBVIRT(file_drop, stop_ms, "removal of the disk");
 
 	return call(self, &(struct call){ .verb = &verb, .name = name }, err);
 }
@@ -435,7 +435,7 @@ static int do_disk_make(const struct act *act, struct call *c, struct error *err
 
 static int disk_make(void *self, const struct act_disk *disk, struct error *err)
 {
-	static const struct verb verb = LIBVIRT(disk_make, start_ms);
+	static const struct verb verb = LIBVIRT(disk_make, start_ms, "making of the disk");
 
 	return call(self, &(struct call){ .verb = &verb, .name = disk->name, .disk = *disk }, err);
 }
@@ -447,7 +447,7 @@ static int do_seed_make(const struct act *act, struct call *c, struct error *err
 
 static int seed_make(void *self, const char *name, const struct act_seed *seed, struct error *err)
 {
-	static const struct verb verb = LIBVIRT(seed_make, domain_ms);
+	static const struct verb verb = LIBVIRT(seed_make, domain_ms, "making of the cloud-init disk");
 
 	return call(self, &(struct call){ .verb = &verb, .name = name, .seed = *seed }, err);
 }
@@ -460,7 +460,7 @@ static int do_image_make(const struct act *act, struct call *c, struct error *er
 /* A terabyte from a slow disk takes hours. */
 static int image_make(void *self, struct act_image *ret, const char *name, const struct act_image_source *from, struct error *err)
 {
-	static const struct verb verb = LIBVIRT(image_make, start_ms);
+	static const struct verb verb = LIBVIRT(image_make, start_ms, "making of the image");
 	struct call c = { .verb = &verb, .name = name, .source = *from, .seconds = 24 * 3600 };
 	int r = call(self, &c, err);
 
@@ -476,7 +476,7 @@ static int do_domain(const struct act *act, struct call *c, struct error *err)
 
 static int domain(void *self, enum act_domain *ret, const char *name, struct error *err)
 {
-	static const struct verb verb = LIBVIRT(domain, domain_ms);
+	static const struct verb verb = LIBVIRT(domain, domain_ms, "look at the domain");
 	struct call c = { .verb = &verb, .name = name };
 	int r = call(self, &c, err);
 
@@ -492,7 +492,7 @@ static int do_domains(const struct act *act, struct call *c, struct error *err)
 
 static int domains(void *self, struct act_guest **ret, size_t *n, struct arena *arena, struct error *err)
 {
-	static const struct verb verb = LIBVIRT(domains, domain_ms);
+	static const struct verb verb = LIBVIRT(domains, domain_ms, "list");
 	struct call c = { .verb = &verb, .name = "all domains", .into = arena };
 	int r = call(self, &c, err);
 
@@ -510,7 +510,7 @@ static int do_domain_start(const struct act *act, struct call *c, struct error *
 
 static int domain_start(void *self, const char *name, const char *xml, struct error *err)
 {
-	static const struct verb verb = LIBVIRT(domain_start, start_ms);
+	static const struct verb verb = LIBVIRT(domain_start, start_ms, "start");
 
 	return call(self, &(struct call){ .verb = &verb, .name = name, .xml = xml }, err);
 }
@@ -522,7 +522,7 @@ static int do_domain_order(const struct act *act, struct call *c, struct error *
 
 static int domain_order(void *self, const char *name, enum act_order order, struct error *err)
 {
-	static const struct verb verb = LIBVIRT(domain_order, stop_ms);
+	static const struct verb verb = LIBVIRT(domain_order, stop_ms, "shutdown, reboot or reset");
 
 	return call(self, &(struct call){ .verb = &verb, .name = name, .number = (uint16_t)order }, err);
 }
@@ -534,7 +534,7 @@ static int do_domain_stop(const struct act *act, struct call *c, struct error *e
 
 static int domain_stop(void *self, const char *name, struct error *err)
 {
-	static const struct verb verb = LIBVIRT(domain_stop, stop_ms);
+	static const struct verb verb = LIBVIRT(domain_stop, stop_ms, "stop");
 
 	return call(self, &(struct call){ .verb = &verb, .name = name }, err);
 }
@@ -546,7 +546,7 @@ static int do_console(const struct act *act, struct call *c, struct error *err)
 
 static int console(void *self, const char *name, bool force, int fd, const char *hello, struct error *err)
 {
-	static const struct verb verb = LIBVIRT(console, domain_ms);
+	static const struct verb verb = LIBVIRT(console, domain_ms, "console");
 
 	return call(self, &(struct call){ .verb = &verb, .name = name, .yes = force, .fd = fd, .hello = hello }, err);
 }
