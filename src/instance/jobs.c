@@ -213,6 +213,14 @@ bool job_all_free(const struct job *j)
 	return !left;
 }
 
+static const char *given_back(const struct job *j)
+{
+	for (size_t i = 0; i < j->steps.n; i++)
+		if (j->steps.step[i].sick)
+			return "that is in quarantine, the rest was given back";
+	return "everything was given back";
+}
+
 /* What another domain has is not reset below it. Where nothing was begun there is nothing to be careful of; and where libvirt cannot be
  * asked, the step that ends the guest fails, and nothing is touched that it may have. */
 static int check_before_revert(struct inst_manager *m, struct job *j, struct error *why)
@@ -243,7 +251,7 @@ static int undo(struct inst_manager *m, struct job *j, const struct error *why, 
 	j->then = clean ? 0 : OP_UNDO;
 	j->cancelled = clean && why->code == -ECANCELED && j->cancel;
 	if (clean)
-		(void)error_set(&all, why->code, "%s%s: %s; everything was given back", what(j), name, why->text);
+		(void)error_set(&all, why->code, "%s%s: %s; %s", what(j), name, why->text, given_back(j));
 	else if (job_all_free(j) && left.code != -ETIMEDOUT)
 		(void)error_set(&all, why->code, "%s%s: %.200s; its devices were given back, but not all that was done for it: %.180s; " UNDO_AGAIN,
 				what(j), name, why->text, left.text);
