@@ -174,13 +174,14 @@ struct act_images {
 	const char *pool, *dir, *source, *logs;
 };
 
-/* libvirt, and velad-libvirt, which talks to it. All borrowed. */
+/* libvirt, and velad-libvirt, which talks to it; and velad-helper. All borrowed. */
 struct act_hypervisor {
 	const char       *program; /* NULL: velad-libvirt beside this program */
 	const char       *uri;
 	const char       *seccomp; /* as --seccomp takes it; NULL: off */
 	struct act_images images;
 	unsigned          look_ms, start_ms, stop_ms; /* how long calls may take before that process is ended; 0: as long as they like */
+	unsigned          helper_seconds; /* how long a velad that starts waits for its helper; 0: 30 */
 };
 
 /* root is borrowed and must outlive it; libvirt is connected to on first use, and again after a loss. helper: the socket of
@@ -193,6 +194,10 @@ AUTO_DEFINE(struct act_machine *, act_machine_free);
 struct act act_machine_act(struct act_machine *m);
 /* A descriptor of a file of the log of a guest's console (act/log.h). May be called where nothing may block. */
 int act_machine_log(struct act_machine *m, const char *name, unsigned file, struct error *err);
+
+/* Whether velad-helper could be asked when that was tried last, or now; in the second case it may wait as long as one waits for files of it. 0;
+ * -ENOTCONN, and why. 0 also where there is to be none. */
+int act_machine_helper(struct act_machine *m, bool now, struct error *why);
 
 struct act_offer {
 	char     type[16]; /* what the hypervisor can start: "kvm", "qemu" or "test" */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "act/hyper.h"
 #include "act/image.h"
@@ -353,6 +354,8 @@ int act_machine_new(struct act_machine **ret, struct host_root *root, const stru
 		return error_set(err, -ENOMEM, "no memory for the machine");
 	m->pci = (struct act_pci){ .root = root, .deadline_ms = ACT_PCI_DEADLINE_MS, .words = m->words, .fmpm = fmpm };
 	r = helper ? act_remote_new(&m->remote, helper, err) : 0;
+	if (r == 0 && helper && hyper->helper_seconds)
+		act_remote_patience(m->remote, (int)hyper->helper_seconds);
 	if (r == 0)
 		r = act_hyper_new(&m->hyper, hyper, err);
 	if (r < 0)
@@ -375,6 +378,18 @@ struct act_machine *act_machine_free(struct act_machine *m)
 	}
 	free(m);
 	return NULL;
+}
+
+/* That there is no such function is an answer. */
+int act_machine_helper(struct act_machine *m, bool now, struct error *why)
+{
+	struct wire_call c = wire_call(WIRE_OPEN, (struct bdf){ 0 });
+	struct error answer = ERROR_INIT;
+	int fd = m->remote && now ? act_remote_fd(m->remote, &c, &answer) : -1;
+
+	if (fd >= 0)
+		(void)close(fd);
+	return m->remote ? act_remote_away(m->remote, why) : 0;
 }
 
 struct act act_machine_act(struct act_machine *m)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +21,8 @@
 /* velad's loop opens files, for which all clients wait, and its reader those of a thousand functions in a row: for both a helper that
  * does not answer is believed to be so for a while. Opening takes microseconds; systemd may have to start the helper first.
  * A step has a deadline of its own, and would fail for nothing where a busy host takes longer. */
-#define START_SECONDS 30 /* of a helper that has never been heard */
+#define START_SECONDS 30 /* of a helper that has never been heard; so long after its start velad waits for the socket, too. By default */
+#define LOOK_MS       100 /* between looks for that */
 #define AGAIN_SECONDS 5  /* of one that was well when it was last heard: it ends when nobody needs it */
 #define FILE_SECONDS  2
 #define DEAF_SECONDS  10
@@ -34,7 +36,11 @@ struct act_remote {
 	int                kept; /* for files; -1 */
 	int                wait; /* epoll, for its answers: velad's loop has neither poll(2) nor setsockopt(2) */
 	uint64_t           deaf; /* until then nobody is asked for files: clock_ms() */
+	int                start;    /* START_SECONDS, or another time */
 	int                patience; /* seconds, for the next answer on a new connection */
+	uint64_t           born;   /* clock_ms() */
+	atomic_bool        heard;  /* it has answered once */
+	atomic_int         away;   /* errno of how it could not be asked last; 0: it could, or was not asked yet */
 };
 
 int act_remote_new(struct act_remote **ret, const char *socket, struct error *err)
@@ -53,7 +59,8 @@ int act_remote_new(struct act_remote **ret, const char *socket, struct error *er
 	(void)pthread_mutex_init(&r->lock, NULL); /* glibc: never fails without attributes */
 	r->loop = pthread_self();
 	r->kept = -1;
-	r->patience = START_SECONDS;
+	r->patience = r->start = START_SECONDS;
+	r->born = clock_ms();
 	r->wait = epoll_create1(EPOLL_CLOEXEC);
 	if (r->wait < 0) {
 		(void)act_remote_free(r);
@@ -82,15 +89,17 @@ static int unreachable(const struct act_remote *r, int e, struct error *err)
 			 strerror(e));
 }
 
-static int reach(const struct act_remote *r, int *ret, bool is_file, struct error *err)
+static int reach(struct act_remote *r, int *ret, bool is_file, struct error *err)
 {
 	const struct timeval wait = { .tv_sec = ANSWER_SECONDS };
 	struct epoll_event in = { .events = EPOLLIN };
 	autoclose int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | (is_file ? SOCK_NONBLOCK : 0), 0);
 
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&r->address, sizeof(r->address)) < 0 ||
-	    (is_file ? epoll_ctl(r->wait, EPOLL_CTL_ADD, fd, &in) : setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait))) < 0)
-		return unreachable(r, errno, err);
+	    (is_file ? epoll_ctl(r->wait, EPOLL_CTL_ADD, fd, &in) : setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait))) < 0) {
+		r->away = errno;
+		return unreachable(r, r->away, err);
+	}
 	*ret = steal_fd(&fd);
 	return 0;
 }
@@ -154,8 +163,28 @@ static int exchange(const struct act_remote *r, int on, int seconds, struct wire
 	return wire_answer_read(ret, &in, (size_t)n, err);
 }
 
+/* There may be no socket yet, where velad is started beside velad-helper.socket: true if it is worth another look. */
+static bool look_again(struct act_remote *r, int e)
+{
+	if (r->heard || (e != ENOENT && e != ECONNREFUSED) || clock_ms() - r->born >= 1000 * (uint64_t)r->start)
+		return false;
+	(void)epoll_wait(r->wait, &(struct epoll_event){ 0 }, 1, LOOK_MS); /* nothing is in it: it sleeps, which velad's loop could not by itself */
+	return true;
+}
+
+static int reach_patiently(struct act_remote *r, int *on, bool is_file, struct error *err)
+{
+	int result;
+
+	do {
+		*err = ERROR_INIT;
+		result = reach(r, on, is_file, err);
+	} while (result < 0 && is_file && look_again(r, r->away));
+	return result;
+}
+
 /* *on: a connection, -1 if there is none yet; it is closed when it has failed. */
-static int ask(const struct act_remote *r, int *on, struct wire_answer *ret, int *fd, const struct wire_call *c, struct error *err)
+static int ask(struct act_remote *r, int *on, struct wire_answer *ret, int *fd, const struct wire_call *c, struct error *err)
 {
 	bool is_file = on == &r->kept;
 	int result = -EPIPE;
@@ -163,9 +192,12 @@ static int ask(const struct act_remote *r, int *on, struct wire_answer *ret, int
 	for (int tries = 0; tries < 2 && result == -EPIPE; tries++) {
 		int seconds = !is_file ? 0 : *on < 0 ? r->patience : FILE_SECONDS;
 
-		result = *on < 0 ? reach(r, on, is_file, err) : 0;
-		if (result == 0)
+		result = *on < 0 ? reach_patiently(r, on, is_file, err) : 0;
+		if (result == 0) {
 			result = exchange(r, *on, seconds, ret, fd, c, err);
+			r->away = -result;
+			r->heard = r->heard || result == 0;
+		}
 		if (result < 0 && *on >= 0) {
 			(void)close(*on);
 			*on = -1;
@@ -174,6 +206,18 @@ static int ask(const struct act_remote *r, int *on, struct wire_answer *ret, int
 	if (result == -EPIPE)
 		return error_set(err, -ENOTCONN, "velad-helper went away twice while it did %s; see its journal", wire_verb_text((enum wire_verb)c->verb));
 	return result < 0 ? result : ret->code < 0 ? error_set(err, ret->code, "%s", ret->text) : 0;
+}
+
+void act_remote_patience(struct act_remote *r, int seconds)
+{
+	r->patience = r->start = seconds;
+}
+
+int act_remote_away(struct act_remote *r, struct error *why)
+{
+	int e = r->away;
+
+	return e ? unreachable(r, e, why) : 0;
 }
 
 int act_remote_call(struct act_remote *r, struct wire_answer *ret, const struct wire_call *c, struct error *err)

@@ -43,6 +43,7 @@ static const struct conf_field conf_fields[] = {
 	{ "deadlines", "reset", CONF_UINT, offsetof(struct conf, deadline.reset), 1, 3600 },
 	{ "deadlines", "domain", CONF_UINT, offsetof(struct conf, deadline.domain), 1, 3600 },
 	{ "deadlines", "start", CONF_UINT, offsetof(struct conf, deadline.start), 1, 86400 },
+	{ "deadlines", "helper_start", CONF_UINT, offsetof(struct conf, deadline.helper_start), 1, 3600 },
 	{ "deadlines", "stop", CONF_UINT, offsetof(struct conf, deadline.stop), 1, 86400 },
 	{ "images", "dir", CONF_PATH, offsetof(struct conf, images_dir) },
 	{ "images", "pool", CONF_STRING, offsetof(struct conf, images_pool) },

@@ -32,7 +32,7 @@ struct conf {
 	uint64_t     keep_milliseconds, keep_seconds; /* [daemon] */
 	uint64_t     workers;        /* [daemon] workers: operations side by side */
 	struct {
-		uint64_t look, bind, vfs, reset, domain, start, stop;
+		uint64_t look, bind, vfs, reset, domain, start, stop, helper_start;
 	} deadline;                  /* [deadlines], seconds */
 	char        *on_crash, *on_host_boot; /* [guests] */
 	uint64_t     crash_limit, crash_seconds, stop_seconds; /* [guests] */

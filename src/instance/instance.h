@@ -224,6 +224,8 @@ int inst_settings_held(struct inst_manager *m, struct plan_settings_held **ret, 
 		       struct error *err);
 /* The machine may have changed: look whether running guests still have what their plans set. From any thread. */
 void inst_machine_changed(struct inst_manager *m);
+/* velad-helper, or whatever else was not there, is there again: what waits for it is tried now. Likewise. */
+void inst_helper_back(struct inst_manager *m);
 /* Cards came or went: look where those of instances are. Likewise. */
 void inst_cards_changed(struct inst_manager *m);
 /* The generation counter of topologies survives restarts: stores and returns the next one. */

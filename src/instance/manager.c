@@ -439,6 +439,12 @@ void inst_cards_changed(struct inst_manager *m)
 	pool_wake(m, POOL_ADOPT);
 }
 
+void inst_helper_back(struct inst_manager *m)
+{
+	pool_wake(m, POOL_ADOPT | POOL_UNDO);
+	keep_wake(m, KEEP_ALL);
+}
+
 void inst_machine_changed(struct inst_manager *m)
 {
 	keep_wake(m, KEEP_WORDS);

@@ -227,6 +227,9 @@ static int write_checks(struct ctl *c, json_object *doc, struct error *err)
 	if (ok && g.n)
 		sbuf_add(&c->out.text, "\n");
 	write_counts(&c->out, ctl_doc_get(doc, "counts"));
+	if (*ctl_doc_text(doc, "helper"))
+		sbuf_addf(&c->out.text, "velad works without its helper: config space is not known, and nothing can be changed: %s\n",
+			  ctl_doc_text(doc, "helper"));
 	if (*ctl_doc_text(doc, "scrub")) /* of velad only */
 		sbuf_addf(&c->out.text, "between guests, scrub: %s\n", ctl_doc_text(doc, "scrub"));
 	arena_done(&g.arena);

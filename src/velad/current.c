@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <time.h>
 
+#include "act/act.h"
 #include "act/remote.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -22,6 +23,7 @@
 #include "topo/diff.h"
 #include "topo/topo.h"
 #include "velad/history.h"
+#include "velad/patience.h"
 #include "velad/worker.h"
 
 #define YOUNG_USEC  1000000u  /* memory figures; without events, everything */
@@ -36,6 +38,9 @@ struct job { /* a thread's; nobody else touches it meanwhile */
 	struct topo              *fresh;  /* NULL: there was nothing to read */
 	bool                      check;  /* that the bus has what old has, and no more */
 	bool                      whole;  /* everything was read */
+	bool                      helper; /* velad-helper was away: is it there again? */
+	bool                      hears;  /* there is a watch */
+	struct host_watch        *watch;  /* one that there can be now; NULL none */
 	int                       r;
 	struct error              err;
 };
@@ -46,6 +51,7 @@ struct current {
 	uint64_t            scanned, host_read, controls_read; /* when everything, what concerns the host, registers were read */
 	struct host_watch  *watch;  /* NULL: nothing can be heard */
 	sd_event_source    *io[HOST_WATCH_FDS], *timer;
+	struct patience     patience;  /* with velad-helper */
 	struct host_changes heard;     /* and not looked at yet */
 	struct host_changes disturbed; /* heard since velad last said that it has changed the machine */
 	uint64_t            first;     /* when the first of `heard` came */
@@ -137,6 +143,11 @@ static int adopt(struct current *c, struct topo *fresh, bool whole, bool memory,
 	return 0;
 }
 
+static bool may_hear(const struct current_env *env)
+{
+	return env->uevents || host_root_is_machine(env->root);
+}
+
 /* What the loop may not do by itself: it opens no files. Before a plan also what writes its XML is loaded, once. */
 static void do_job(void *self)
 {
@@ -149,6 +160,10 @@ static void do_job(void *self)
 		(void)malloc_trim(0); /* inventories and topologies have gone since */
 	if (j->what.memory)
 		(void)guest_load(&ignored);
+	if (j->helper && act_machine_helper(j->env->machine, true, &ignored) == 0)
+		j->what.lost = true; /* what it opens was not known */
+	if (j->helper && j->what.lost && !j->hears && may_hear(j->env))
+		(void)host_watch_open(&j->watch, j->env->root, j->env->uevents, &ignored);
 	if (j->check && !host_inventory_complete(topo_inventory(j->old), j->env->root)) {
 		log_warning("functions came or went, and nothing was heard of it");
 		j->what.lost = true;
@@ -164,7 +179,39 @@ static void job_done(struct job *j)
 	host_changes_done(&j->what);
 	topo_unref(j->old);
 	topo_unref(j->fresh);
+	(void)host_watch_close(j->watch);
 	*j = (struct job){ 0 };
+}
+
+static void stop_hearing(struct current *c)
+{
+	for (int i = 0; i < HOST_WATCH_FDS; i++)
+		c->io[i] = sd_event_source_disable_unref(c->io[i]);
+	c->watch = host_watch_close(c->watch);
+}
+
+static int on_heard(sd_event_source *source, int fd, uint32_t events, void *self);
+
+static int add_sources(struct current *c)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < HOST_WATCH_FDS && r >= 0; i++)
+		if (host_watch_fd(c->watch, i) >= 0)
+			r = sd_event_add_io(c->env.event, &c->io[i], host_watch_fd(c->watch, i), EPOLLIN, on_heard, c);
+	return r;
+}
+
+/* The reader's. */
+static void take_watch(struct current *c, struct job *j)
+{
+	if (!j->watch)
+		return;
+	c->watch = steal(j->watch);
+	if (add_sources(c) < 0)
+		stop_hearing(c);
+	else
+		log_info("changes of the machine are heard of from here on");
 }
 
 /* Waits for the thread, if it runs, and takes what it read. */
@@ -177,15 +224,16 @@ static int settle(struct current *c, struct error *err)
 		return 0;
 	worker_await(c->worker);
 	c->reading = false;
-	if (j->r == 0)
+	if (j->fresh)
 		r = adopt(c, steal(j->fresh), j->whole, j->what.memory || j->what.host, err);
-	else
-		c->heard.lost = true;
 	if (j->r < 0) {
+		c->heard.lost = true;
 		*err = j->err;
 		r = j->r;
 	}
+	take_watch(c, j);
 	job_done(j);
+	patience_mind(&c->patience);
 	return r;
 }
 
@@ -198,7 +246,8 @@ static int read_now(struct current *c, const struct host_changes *what, bool che
 
 	if (r < 0)
 		return r;
-	*j = (struct job){ .env = &c->env, .old = c->topo ? topo_ref(c->topo) : NULL, .what = *what, .check = check };
+	*j = (struct job){ .env = &c->env, .old = c->topo ? topo_ref(c->topo) : NULL, .what = *what, .check = check,
+			    .helper = patience_waits(&c->patience), .hears = c->watch };
 	worker_start(c->worker);
 	worker_await(c->worker);
 	r = j->r;
@@ -209,7 +258,9 @@ static int read_now(struct current *c, const struct host_changes *what, bool che
 		r = adopt(c, steal(j->fresh), j->whole, what->memory || what->host, err);
 	}
 	j->what = (struct host_changes){ 0 }; /* the caller's */
+	take_watch(c, j);
 	job_done(j);
+	patience_mind(&c->patience);
 	if (r == 0 && what->host)
 		c->host_read = clock_usec(CLOCK_MONOTONIC);
 	return r;
@@ -230,10 +281,20 @@ static void arm(struct current *c, uint64_t in)
 static void start(struct current *c)
 {
 	c->first = 0;
-	c->job = (struct job){ .env = &c->env, .old = topo_ref(c->topo), .what = c->heard };
+	c->job = (struct job){ .env = &c->env, .old = topo_ref(c->topo), .what = c->heard, .helper = patience_waits(&c->patience),
+			       .hears = c->watch };
 	c->heard = (struct host_changes){ 0 };
 	c->reading = true;
 	worker_start(c->worker);
+}
+
+/* velad-helper may be there again. While the thread reads, it asks as well. */
+static void look_for_helper(void *self)
+{
+	struct current *c = self;
+
+	if (!c->reading)
+		start(c);
 }
 
 static int on_quiet(sd_event_source *source, uint64_t usec, void *self)
@@ -258,13 +319,6 @@ static void on_done(void *self)
 }
 
 /* ---- hearing ---------------------------------------------------------------------------------------- */
-
-static void stop_hearing(struct current *c)
-{
-	for (int i = 0; i < HOST_WATCH_FDS; i++)
-		c->io[i] = sd_event_source_disable_unref(c->io[i]);
-	c->watch = host_watch_close(c->watch);
-}
 
 static void hear(struct current *c)
 {
@@ -300,7 +354,7 @@ static int listen_to(struct current *c, struct error *err)
 	struct error why = ERROR_INIT;
 	int r = 0;
 
-	if (!c->env.uevents && !host_root_is_machine(c->env.root))
+	if (!may_hear(&c->env))
 		return 0;
 	if (host_watch_open(&c->watch, c->env.root, c->env.uevents, &why) < 0) {
 		if (c->env.uevents)
@@ -308,9 +362,7 @@ static int listen_to(struct current *c, struct error *err)
 		log_warning("%s; everything is read each time", why.text);
 		return 0;
 	}
-	for (size_t i = 0; i < HOST_WATCH_FDS && r >= 0; i++)
-		if (host_watch_fd(c->watch, i) >= 0)
-			r = sd_event_add_io(c->env.event, &c->io[i], host_watch_fd(c->watch, i), EPOLLIN, on_heard, c);
+	r = add_sources(c);
 	return r < 0 ? error_set(err, r, "cannot wait for changes: %s", strerror(-r)) : 0;
 }
 
@@ -425,6 +477,8 @@ static int make_timer(struct current *c, struct error *err)
 
 	if (r >= 0)
 		r = sd_event_source_set_enabled(c->timer, SD_EVENT_OFF);
+	if (r >= 0)
+		r = patience_init(&c->patience, c->env.event, c->env.machine, c->env.instances, look_for_helper, c);
 	return r < 0 ? error_set(err, r, "cannot wait for changes: %s", strerror(-r)) : 0;
 }
 
@@ -456,6 +510,7 @@ struct current *current_free(struct current *c)
 	job_done(&c->job);
 	stop_hearing(c);
 	sd_event_source_disable_unref(c->timer);
+	patience_done(&c->patience);
 	host_changes_done(&c->heard);
 	host_changes_done(&c->disturbed);
 	history_done(&c->history);

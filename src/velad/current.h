@@ -24,6 +24,7 @@ struct current_env { /* all borrowed, and outlive it */
 	struct host_root        *root;
 	const struct host_kinds *kinds;
 	struct inst_manager     *instances; /* for numbers of generations */
+	struct act_machine      *machine;   /* whose helper opens what this process may not */
 	const char              *uevents;   /* a socket that uevents come from; NULL: the kernel, if the root is its own */
 };
 

@@ -173,6 +173,7 @@ static int open_machine(struct manager *m, const struct manager_options *opt, st
 		.seccomp = helper ? seccomp_how_text(opt->seccomp) : NULL,
 		.images = { m->conf.images_pool, m->conf.images_dir, m->conf.images_source, m->conf.console_dir },
 		.look_ms = at_most.domain_ms, .start_ms = at_most.start_ms, .stop_ms = at_most.stop_ms,
+		.helper_seconds = (unsigned)m->conf.deadline.helper_start,
 	};
 
 	m->has_helper = helper;
@@ -182,7 +183,7 @@ static int open_machine(struct manager *m, const struct manager_options *opt, st
 static int open_current(struct manager *m, const struct manager_options *opt, struct error *err)
 {
 	struct current_env env = { .event = m->event, .root = m->root, .kinds = &m->kinds, .instances = m->instances,
-				   .uevents = opt->uevents };
+				   .machine = m->machine, .uevents = opt->uevents };
 
 	return current_new(&m->now, &env, err);
 }

@@ -222,7 +222,9 @@ static int get_checks(void *self, const struct api_request *req, struct api_resp
 	r = r < 0 ? r : answer(res, check_json(report), err);
 	if (r == 0) {
 		struct json_out o = { .obj = res->body };
+		struct error away = ERROR_INIT;
 
+		json_add_string(&o, "helper", act_machine_helper(m->machine, false, &away) < 0 ? away.text : NULL);
 		json_add_string(&o, "scrub", *m->conf.scrub == '/' ? m->conf.scrub : "not configured");
 		r = o.failed ? error_set(err, -ENOMEM, "no memory for the answer") : 0;
 	}

@@ -118,14 +118,17 @@ stop_helper() {
 	wait "$helper" 2>/dev/null
 	helper=
 }
-start_velad() {
+launch_velad() {
 	rm -f "$dir/sock"
 	if [[ ${HOSTSIM_HELPER:-} ]]; then
-		[[ $helper ]] || start_helper
+		[[ $helper || ${HOSTSIM_HELPER} == later ]] || start_helper
 		[[ ! -e $dir/uevents ]] || chmod 666 "$dir/uevents"
 	fi
 	"${velad_as[@]}" "$build/velad" --root "$mnt" --uevents "$dir/uevents" --conf "$dir/velad.conf" --libvirt "${HOSTSIM_LIBVIRT:-test:///default}" 2>>"$dir/velad.log" &
 	velad=$!
+}
+await_velad() {
+	local i
 	for ((i = 0; i < 200; i++)); do
 		[[ -S $dir/sock ]] && ctl list >/dev/null 2>&1 && return
 		sleep 0.02
@@ -133,6 +136,7 @@ start_velad() {
 	not_ok "velad starts" "$(tail "$dir/velad.log")"
 	exit 1
 }
+start_velad() { launch_velad && await_velad; }
 stop_velad() { # stop_velad [SIGNAL]; its process is $velad
 	[[ $velad ]] || return 0
 	kill "-${1:-TERM}" "$velad" 2>/dev/null
