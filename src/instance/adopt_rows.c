@@ -13,6 +13,7 @@
 #include "instance/adopt.h"
 #include "instance/life.h"
 #include "instance/manager.h"
+#include "instance/moved.h"
 #include "instance/quarantine.h"
 #include "instance/reconcile.h"
 #include "instance/reconcile_rules.h"
@@ -290,6 +291,17 @@ static int note(struct store_tx *tx, const char *instance, const char *rule, con
 	return rows_finding_add(tx, instance, &f, err);
 }
 
+/* Of its instance. */
+static bool is_first_move(const struct reconcile_decision *d, size_t i)
+{
+	if (d[i].kind != RECONCILE_MOVE)
+		return false;
+	for (size_t k = 0; k < i; k++)
+		if (d[k].kind == RECONCILE_MOVE && strcmp(d[k].instance, d[i].instance) == 0)
+			return false;
+	return true;
+}
+
 static int move_all(struct inst_manager *m, struct store_tx *tx, const struct reconcile_decision *d, size_t n, struct error *err)
 {
 	char was[BDF_TEXT_MAX], now[BDF_TEXT_MAX];
@@ -305,14 +317,16 @@ static int move_all(struct inst_manager *m, struct store_tx *tx, const struct re
 		r = arrive(tx, &d[i], err);
 		if (r == 0)
 			r = void_ports(m, tx, d[i].instance, err);
-		(void)error_set(&why, -ESTALE, "it was at %s when the instance was planned; the instance keeps it, and its next start makes the plan "
-				"anew", bdf_text(was, d[i].bdf));
+		(void)error_set(&why, -ESTALE, "it was at %s before; the instance keeps it, and its next start makes the plan anew", bdf_text(was, d[i].bdf));
 		if (r == 0)
 			r = rows_finding_drop(tx, d[i].instance, ADOPT_MOVED, was, err);
 		if (r == 0)
 			r = note(tx, d[i].instance, ADOPT_MOVED, bdf_text(now, d[i].to), why.text, err);
 		why = ERROR_INIT;
 	}
+	for (size_t i = 0; r == 0 && i < n; i++)
+		if (is_first_move(d, i))
+			r = moved_show(tx, d[i].instance, d, n, err);
 	return r;
 }
 

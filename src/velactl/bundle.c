@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bdf.h"
 #include "base/error.h"
 #include "base/parse.h"
 #include "velactl/doc.h"
@@ -40,12 +41,15 @@ static const char *number(char buf[24], json_object *o, const char *key)
 
 static bool add_vf(struct libscols_table *t, json_object *gpu, json_object *vf, bool planned)
 {
-	char numa[24], index[24], ats[24] = "";
+	char numa[24], index[24], ats[24 + BDF_TEXT_MAX] = "";
+	const char *was = *ctl_doc_text(vf, "planned_at") ? ctl_doc_text(vf, "planned_at") : ctl_doc_text(gpu, "planned_at");
 	const char *cell[] = { ctl_doc_text(gpu, "bdf"), number(numa, gpu, "numa_node"), ctl_doc_text(vf, "bdf"),
 			       ctl_doc_text(vf, "pf"), number(index, vf, "index"), ctl_doc_text(vf, "path"),
 			       planned && vf && !ctl_doc_bool(vf, "exists") ? "will be made" : ats };
 
-	if (*ctl_doc_text(vf, "ats"))
+	if (*was)
+		(void)snprintf(ats, sizeof(ats), "moved: was %s", was);
+	else if (*ctl_doc_text(vf, "ats"))
 		(void)snprintf(ats, sizeof(ats), "ATS %.16s", ctl_doc_text(vf, "ats"));
 	return ctl_table_row(t, NULL, cell, ARRAY_SIZE(cell));
 }
