@@ -122,14 +122,6 @@ int hold_begin(struct store_tx *tx, uint64_t *ret_op, const struct hold_kind *ki
 	return r;
 }
 
-/* Nothing is held: done before it began. */
-static int finish_at_once(struct store_tx *tx, uint64_t id, struct error *err)
-{
-	struct op op = { .id = id, .state = OP_SUCCEEDED, .finished = time(NULL), .steps = "[]" };
-
-	return op_finish(tx, &op, err);
-}
-
 int hold_begin_restore(struct store_tx *tx, uint64_t *ret_op, const struct hold_kind *kind, struct arena *arena, struct error *err)
 {
 	struct rows_instance *in = NULL;
@@ -144,9 +136,9 @@ int hold_begin_restore(struct store_tx *tx, uint64_t *ret_op, const struct hold_
 	if (r == 0 && n)
 		r = manager_check_idle(tx, in, arena, err);
 	if (r == 0)
-		r = op_add(tx, ret_op, kind->gives, n ? name[0] : kind->name, time(NULL), err);
+		r = (n ? op_add : op_add_ended)(tx, ret_op, kind->gives, n ? name[0] : kind->name, time(NULL), err);
 	if (r < 0 || !n)
-		return r < 0 ? r : finish_at_once(tx, *ret_op, err);
+		return r; /* nothing is held: done before it began */
 	r = rows_instance_operation(tx, name[0], *ret_op, err);
 	return r < 0 ? r : inst_enter(tx, in, INST_DELETING, NULL, err);
 }

@@ -234,12 +234,6 @@ struct creation {
 	bool                 reserve; /* it is not started */
 };
 
-/* An operation that is through within its own transaction: nothing on the machine is done for it. */
-static int finish_at_once(struct store_tx *tx, uint64_t id, struct error *err)
-{
-	return op_finish(tx, &(struct op){ .id = id, .state = OP_SUCCEEDED, .finished = time(NULL), .steps = "[]", .span.took = 1 }, err);
-}
-
 static int begin_create(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct arena *arena, struct error *err)
 {
 	const struct creation *c = arg;
@@ -251,7 +245,7 @@ static int begin_create(struct store_tx *tx, uint64_t *ret_op, const void *arg, 
 	if (r == 0)
 		r = manager_check_queue(tx, err);
 	if (r == 0)
-		r = op_add(tx, &in.operation, OP_CREATE, in.name, in.created, err);
+		r = (c->reserve ? op_add_ended : op_add)(tx, &in.operation, OP_CREATE, in.name, in.created, err);
 	if (r == 0)
 		r = rows_instance_add(tx, &in, err);
 	if (r == 0)
@@ -260,8 +254,6 @@ static int begin_create(struct store_tx *tx, uint64_t *ret_op, const void *arg, 
 		r = image_check_plan(tx, c->plan, err);
 	if (r == 0)
 		r = add_steps(tx, in.name, c->plan, err);
-	if (r == 0 && c->reserve)
-		r = finish_at_once(tx, in.operation, err);
 	*ret_op = in.operation;
 	return r == 0 ? c->reserve : r;
 }
@@ -342,15 +334,11 @@ static int begin_delete(struct store_tx *tx, uint64_t *ret_op, const void *arg, 
 	if (r == 0)
 		r = manager_check_queue(tx, err);
 	if (r == 0)
-		r = op_add(tx, ret_op, OP_DELETE, name, time(NULL), err);
-	if (r == 0)
+		r = (untouched ? op_add_ended : op_add)(tx, ret_op, OP_DELETE, name, time(NULL), err);
+	if (r == 0 && !untouched)
 		r = rows_instance_operation(tx, name, *ret_op, err);
 	if (r == 0)
-		r = inst_enter(tx, in, INST_DELETING, NULL, err);
-	if (r == 0 && untouched)
-		r = finish_at_once(tx, *ret_op, err);
-	if (r == 0 && untouched)
-		r = inst_enter(tx, in, INST_DELETED, NULL, err);
+		r = inst_enter(tx, in, untouched ? INST_DELETED : INST_DELETING, NULL, err);
 	return r == 0 ? untouched : r;
 }
 

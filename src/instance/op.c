@@ -11,7 +11,8 @@
 #include "base/strtab.h"
 #include "instance/store.h"
 
-#define OPERATIONS_KEPT 1000
+#define OPERATIONS_KEPT 1000 /* and as many more as come until it is looked again */
+#define DROP_EVERY      32
 
 static const char *const op_kinds[OP_KIND_MAX_] = {
 	[OP_CREATE] = "create",
@@ -55,23 +56,39 @@ bool op_state_known(const char *text)
 }
 
 /* An operation that is the last one of an instance stays, however old: the instance names it; so does a key. */
-int op_add(struct store_tx *tx, uint64_t *ret, enum op_kind kind, const char *name, int64_t now,
-		struct error *err)
+static int drop_old(struct store_tx *tx, int64_t id, struct error *err)
 {
-	int64_t id;
-	int r;
+	if (id % DROP_EVERY)
+		return 0;
+	return store_exec(tx, "DELETE FROM operation WHERE id <= ? AND finished > 0"
+			   " AND id NOT IN (SELECT operation FROM instance) AND id NOT IN (SELECT operation FROM request_key)",
+			  ARGS(ARG_INT(id - OPERATIONS_KEPT)), err);
+}
 
-	r = store_exec(tx, "INSERT INTO operation(kind, instance, state, created) VALUES(?, ?, 'queued', ?)",
-		       ARGS(ARG_TEXT(op_kind_text(kind)), ARG_TEXT(name), ARG_INT(now)), err);
+static int added(struct store_tx *tx, uint64_t *ret, int r, struct error *err)
+{
 	if (r < 0)
 		return r;
-	id = store_last_id(tx);
-	r = store_exec(tx, "DELETE FROM operation WHERE id <= ? AND finished > 0"
-			   " AND id NOT IN (SELECT operation FROM instance) AND id NOT IN (SELECT operation FROM request_key)",
-		       ARGS(ARG_INT(id - OPERATIONS_KEPT)), err);
-	if (r == 0)
-		*ret = (uint64_t)id;
-	return r;
+	*ret = (uint64_t)store_last_id(tx);
+	return drop_old(tx, (int64_t)*ret, err);
+}
+
+int op_add(struct store_tx *tx, uint64_t *ret, enum op_kind kind, const char *name, int64_t now, struct error *err)
+{
+	int r = store_exec(tx, "INSERT INTO operation(kind, instance, state, created) VALUES(?, ?, 'queued', ?)",
+			   ARGS(ARG_TEXT(op_kind_text(kind)), ARG_TEXT(name), ARG_INT(now)), err);
+
+	return added(tx, ret, r, err);
+}
+
+int op_add_ended(struct store_tx *tx, uint64_t *ret, enum op_kind kind, const char *name, int64_t now, struct error *err)
+{
+	int r = store_exec(tx, "INSERT INTO operation(kind, instance, state, created, finished, steps, took)"
+			       " VALUES(?, ?, 'succeeded', ?3, ?3, '[]', 1)",
+			   ARGS(ARG_TEXT(op_kind_text(kind)), ARG_TEXT(name), ARG_INT(now)), err);
+
+	store_ends(tx);
+	return added(tx, ret, r, err);
 }
 
 static int read_op(struct op *ret, struct store_rows *q, struct arena *arena, struct error *err)

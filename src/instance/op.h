@@ -39,6 +39,8 @@ struct op {
 
 int op_add(struct store_tx *tx, uint64_t *ret, enum op_kind kind, const char *name, int64_t now,
 	   struct error *err);
+/* One that is through within its own transaction: nothing on the machine is done for it. */
+int op_add_ended(struct store_tx *tx, uint64_t *ret, enum op_kind kind, const char *name, int64_t now, struct error *err);
 /* *ret is NULL if there is none; strings live in the arena. */
 int op_find(struct store_tx *tx, struct op **ret, uint64_t id, struct arena *arena, struct error *err);
 /* The oldest unfinished one of those with higher ids. */

@@ -144,7 +144,12 @@ static const char schema_12[] =
 	"ALTER TABLE operation ADD COLUMN due INTEGER NOT NULL DEFAULT 0;"
 	"PRAGMA user_version = 12;";
 
-static const char *const schemas[] = { schema_1, schema_2, schema_3, schema_4, schema_5, schema_6, schema_7, schema_8, schema_9, schema_10, schema_11, schema_12 }; /* [n] makes version n + 1 of version n */
+/* 13: those that wait or run, which are few, by themselves. */
+static const char schema_13[] =
+	"CREATE INDEX operation_open ON operation(instance) WHERE finished = 0;"
+	"PRAGMA user_version = 13;";
+
+static const char *const schemas[] = { schema_1, schema_2, schema_3, schema_4, schema_5, schema_6, schema_7, schema_8, schema_9, schema_10, schema_11, schema_12, schema_13 }; /* [n] makes version n + 1 of version n */
 
 #define SCHEMA_VERSION ((int)ARRAY_SIZE(schemas))
 
