@@ -6,64 +6,6 @@
 
 #include <string.h>
 
-/* GPUs on nodes that alone do not fit a guest need a NIC on another one. */
-static struct sets with_nics_elsewhere(const struct few *q, struct sets some, uint32_t c)
-{
-	for (uint32_t h = 0; h < c; h++) {
-		uint64_t nics = q->choice[c].nics & ~q->choice[h].nics & q->s->nics;
-		uint32_t reach = 0;
-
-		if ((h & ~c) || q->choice[h].cells || !any(both(some, q->choice[h].exactly)))
-			continue;
-		for (; nics; nics &= nics - 1)
-			reach |= q->cap[lowest(nics)] ? q->reach[lowest(nics)] : 0u;
-		some = but_not(some, but_not(q->choice[h].exactly, with_any(reach)));
-	}
-	return some;
-}
-
-/* The same, where NICs may be on other nodes than the GPUs: for all nodes that they can be on together. */
-static struct sets within_choices(struct few *q, uint32_t cells)
-{
-	struct sets ret = none();
-	uint32_t done[CHOICES_MAX], n = 0;
-
-	for (uint32_t c = q->nchoices; c-- > 0;) {
-		struct sets some = both(q->can, q->choice[c].within);
-		uint32_t i = 0;
-
-		if (!q->choice[c].cells || q->choice[c].cells > cells || !any(but_not(some, ret)))
-			continue;
-		while (i < n && (c & ~done[i]))
-			i++;
-		if (i < n) /* no better than with more nodes */
-			continue;
-		some = few_with_vfs(q, some, q->s->nics & q->choice[c].nics);
-		ret = either(ret, q->gaps ? with_nics_elsewhere(q, some, c) : some);
-		done[n++] = c;
-	}
-	return ret;
-}
-
-/* Of those that can, the ones that can within this; with no more cells than that. */
-static struct sets within(struct few *q, uint32_t limit, uint32_t cells)
-{
-	struct sets ret;
-
-	if (q->s->vfs)
-		few_set_limit(q, limit);
-	if (q->crosses && q->exact && !q->many_nodes)
-		return within_choices(q, cells);
-	ret = q->s->vfs ? few_with_vfs(q, both(q->can, q->fits), q->s->nics) : both(q->can, q->fits);
-	for (uint32_t i = 0; i < 4 && q->crosses && q->many_nodes && cells < UINT32_MAX; i++)
-		for (uint64_t left = ret.w[i]; left; left &= left - 1)
-			if (few_touched(q, 64 * i + lowest(left)) > cells)
-				ret.w[i] &= ~(left & -left);
-	return ret;
-}
-
-/* ---- the race ----------------------------------------------------------------------------------- */
-
 static void keep_partitions(struct few *q)
 {
 	const struct solve_host *h = q->s->h;
@@ -167,67 +109,6 @@ static bool make_groups(struct few *q)
 	return can;
 }
 
-/* Devices are on so many nodes that not all choices of them are looked at. As long as each has room enough, only how many are
- * touched counts. */
-static void count_nodes(struct few *q)
-{
-	const struct solve_want *w = q->s->w;
-	uint64_t nodes = q->s->h->nnodes < SOLVE_NODES_MAX ? (UINT64_C(1) << q->s->h->nnodes) - 1 : UINT64_MAX;
-	uint32_t most = w->cells ? w->cells : w->gpus < q->s->h->nnodes ? w->gpus : q->s->h->nnodes;
-
-	q->many_nodes = true;
-	q->nchoices = 0;
-	q->fits = every();
-	for (uint32_t n = w->any_nodes ? 0 : w->cells; n && n < SOLVE_FEW; n++)
-		q->fits = but_not(q->fits, q->h->spans[n + 1]);
-	q->loose = q->loose || (!w->any_nodes && (nodes & ~w->nodes || most > q->s->h->nnodes));
-	for (uint32_t n = w->cells ? w->cells : 1; n <= most && !q->loose && !w->any_nodes; n++)
-		q->loose = nodes & ~(w->memory.base[n] & w->memory.more[n] & w->cpus.base[n] & w->cpus.more[n]);
-}
-
-/* Which nodes the devices can be on. */
-static void choose_nodes(struct few *q)
-{
-	const struct search *s = q->s;
-	uint32_t node[NODES_MAX], n = 0;
-
-	for (uint32_t i = 0; i < s->h->nnodes; i++) {
-		uint32_t gpus = q->h->on_node[i] & (uint32_t)s->allowed;
-
-		if (!gpus && !(s->vfs && (s->h->on_node[i] & s->nics)))
-			continue;
-		if (n == NODES_MAX) {
-			count_nodes(q);
-			return;
-		}
-		q->home[n] = with_any(gpus);
-		node[n++] = i;
-	}
-	q->nchoices = 1u << n;
-	q->fits = none();
-	for (uint32_t bits = 0; bits < q->nchoices; bits++) {
-		struct choice *c = &q->choice[bits];
-		uint64_t nodes = 0;
-
-		*c = (struct choice){ .nics = s->h->on_node[SOLVE_NODES_MAX], .exactly = q->can, .within = q->can };
-		for (uint32_t i = 0; i < n; i++) {
-			if (!(bits >> i & 1)) {
-				c->exactly = but_not(c->exactly, q->home[i]);
-				c->within = but_not(c->within, q->home[i]);
-				continue;
-			}
-			nodes |= UINT64_C(1) << node[i];
-			c->nics |= s->h->on_node[node[i]];
-			c->exactly = both(c->exactly, q->home[i]);
-		}
-		c->cells = any(c->within) ? count(solve_nodes(s->h, s->w, nodes)) : 0;
-		q->fits = c->cells ? either(q->fits, c->exactly) : q->fits;
-		q->most_cells = c->cells > q->most_cells ? c->cells : q->most_cells;
-		for (uint32_t i = 0; i < bits && c->cells && !q->gaps; i++)
-			q->gaps = !(i & ~bits) && !q->choice[i].cells && any(q->choice[i].within);
-	}
-}
-
 /* The least path at which any of them can; then those; false: none can. Or as far as bits can tell: not exact then. */
 static bool find_path(struct few *q, struct bound *b)
 {
@@ -238,8 +119,8 @@ static bool find_path(struct few *q, struct bound *b)
 			return true;
 		if (!few_see_level(q, b->path, WIDEST_LAST) || !q->changed)
 			continue;
-		q->loose = q->loose || (q->crosses && (q->gaps || q->many_nodes));
-		some = within(q, NO_LIMIT, UINT32_MAX);
+		q->loose = q->loose || (q->crosses && (q->gaps || q->many));
+		some = few_within(q, NO_LIMIT, UINT32_MAX);
 		if (!any(some))
 			continue;
 		q->can = some;
@@ -263,7 +144,7 @@ static void find_width(struct few *q, struct bound *b)
 			return;
 		if (!can || !q->changed)
 			continue;
-		some = within(q, NO_LIMIT, UINT32_MAX);
+		some = few_within(q, NO_LIMIT, UINT32_MAX);
 		if (any(some)) {
 			q->can = some;
 			return;
@@ -281,62 +162,11 @@ static uint32_t find_gpu_path(struct few *q)
 	return c;
 }
 
-/* By the fewest nodes that a set can be on. */
-static void count_touched(struct few *q, struct bound *b)
-{
-	struct sets by[SOLVE_NODES_MAX + 1];
-	uint64_t seen = 0;
-
-	b->nodes = q->s->w->cells;
-	if (b->nodes && !q->s->w->any_nodes)
-		return;
-	for (uint32_t i = 0; i < 4; i++)
-		for (uint64_t left = q->can.w[i]; left; left &= left - 1) {
-			uint32_t n = q->crosses ? few_touched(q, 64 * i + lowest(left)) : 0;
-
-			for (uint32_t k = 0; !n; k++)
-				n = q->h->spans[k].w[i] >> lowest(left) & 1 ? k + !k : 0;
-			if (n > SOLVE_NODES_MAX - 1)
-				continue;
-			by[n] = seen >> n & 1 ? by[n] : none();
-			by[n].w[i] |= left & -left;
-			seen |= UINT64_C(1) << n;
-		}
-	b->nodes = seen ? lowest(seen) : 1;
-	q->can = seen ? by[b->nodes] : none();
-}
-
-static void find_nodes(struct few *q, struct bound *b)
-{
-	if (q->many_nodes) {
-		few_set_limit(q, NO_LIMIT);
-		count_touched(q, b);
-		return;
-	}
-	struct sets some = none();
-
-	for (b->nodes = 0; !any(some);) {
-		uint32_t next = UINT32_MAX;
-
-		for (uint32_t c = 0; c < q->nchoices; c++)
-			if (q->choice[c].cells > b->nodes && q->choice[c].cells < next)
-				next = q->choice[c].cells;
-		b->nodes = next;
-		if (next == q->most_cells) /* all can */
-			return;
-		for (uint32_t c = 0; c < q->nchoices && !q->crosses; c++)
-			some = q->choice[c].cells == next ? either(some, both(q->can, q->choice[c].exactly)) : some;
-		if (q->crosses)
-			some = within(q, NO_LIMIT, next);
-	}
-	q->can = some;
-}
-
 /* The least sharing: no less than `least`, no more than all NICs can do. */
 static void find_sharing(struct few *q, struct bound *b, uint32_t least)
 {
 	uint32_t most = least;
-	struct sets some = within(q, least, b->nodes);
+	struct sets some = few_within(q, least, b->nodes);
 
 	for (uint64_t left = any(some) ? 0 : q->s->nics; left; left &= left - 1) {
 		uint32_t n = lowest(left), full = q->s->f->load[n] + q->most[n];
@@ -347,7 +177,7 @@ static void find_sharing(struct few *q, struct bound *b, uint32_t least)
 		some = q->can; /* at most */
 	while (most - least > 1) {
 		uint32_t half = least + (most - least) / 2;
-		struct sets with_half = within(q, half, b->nodes);
+		struct sets with_half = few_within(q, half, b->nodes);
 
 		if (any(with_half)) {
 			most = half;
@@ -394,7 +224,7 @@ static void try_all(struct few *q, uint32_t path)
 				return;
 			if (s->vfs && !few_see_level(q, path, lowest(ranks)))
 				continue;
-			some = but_not(within(q, NO_LIMIT, UINT32_MAX), tried);
+			some = but_not(few_within(q, NO_LIMIT, UINT32_MAX), tried);
 			tried = either(tried, some);
 			for (uint32_t w = 0; w < 4; w++)
 				for (uint64_t left = some.w[w]; left; left &= left - 1)
@@ -435,13 +265,13 @@ void search_few(struct search *s)
 	q.s = s;
 	q.h = s->h->few;
 	q.limit = q.most_cells = 0;
-	q.may = q.gaps = q.loose = q.crosses = q.many_nodes = false;
+	q.may = q.gaps = q.loose = q.crosses = q.many = q.short_room = false;
 	keep_asked(&q);
 	look_at_nics(&q);
 	asked = q.can;
 	q.exact = make_groups(&q);
 	if (q.exact)
-		choose_nodes(&q);
+		few_choose_nodes(&q);
 	if (!q.exact)
 		q.fits = every();
 	if (!q.exact)
@@ -456,11 +286,11 @@ void search_few(struct search *s)
 	if (s->vfs)
 		find_width(&q, &b);
 	else
-		q.can = within(&q, NO_LIMIT, UINT32_MAX);
+		q.can = few_within(&q, NO_LIMIT, UINT32_MAX);
 	if (!any(q.can))
 		return;
 	score.term[SCORE_GPU_PATH] = find_gpu_path(&q);
-	find_nodes(&q, &b);
+	few_find_nodes(&q, &b);
 	if (s->vfs)
 		find_sharing(&q, &b, s->floor.term[SCORE_SHARING]);
 	gpus = choose(&q, b, &score.term[SCORE_LEFTOVER], &score.term[SCORE_WEAR]);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* plan/few — the search on hosts of up to eight GPUs (room-private; few.c and few_vfs.c). */
+/* plan/few — the search on hosts of up to eight GPUs (room-private; few.c, few_vfs.c and few_nodes.c). */
 
 #include "plan/search.h"
 #include "plan/sets.h"
 
-#define NODES_MAX   4 /* that devices are on */
+#define NODES_MAX   4 /* that devices are on: all choices of them are looked at */
 #define CHOICES_MAX (1 << NODES_MAX)
 #define GROUPS_MAX  16
 #define SERVED_MAX  4
@@ -47,7 +47,9 @@ struct few {
 	uint32_t      nchoices;
 	struct group  group[GROUPS_MAX];
 	uint32_t      ngroups;
-	bool          many_nodes;            /* no choices: a guest has as many cells as nodes are touched, at least */
+	bool          many;                  /* nodes: no choices, but ... */
+	struct sets   room[SOLVE_FEW + 1];   /* ... by the number of cells, sets of places where a guest fits; 0: with any */
+	bool          any_number, short_room; /* always; it does not fit everywhere */
 	bool          gaps;                  /* a guest may fit only if one of its NICs is elsewhere */
 	bool          exact;                 /* bits say all there is; or, if loose, ... */
 	bool          loose;                 /* ... no set is better than they say, but one may be worse */
@@ -61,5 +63,33 @@ void few_set_limit(struct few *q, uint32_t limit);
 bool few_see_level(struct few *q, uint32_t path, uint32_t width);
 /* Of `all`, sets that can have their VFs of these NICs, within path, width and limit at hand. */
 struct sets few_with_vfs(const struct few *q, struct sets all, uint64_t nics);
-/* No bundle with these GPUs touches fewer nodes: those of the GPUs, and others' until their NICs have enough for all together. */
-uint32_t few_touched(const struct few *q, uint32_t set);
+/* Sets that have VFs for `vfs`, and `each` for each GPU: by what of n ports each has, and who reaches it. */
+struct sets few_have_enough(const uint8_t *reach, const uint8_t *cap, uint32_t n, uint32_t each, uint32_t vfs);
+
+/* src/plan/few_nodes.c: which NUMA nodes the devices can be on. */
+void few_choose_nodes(struct few *q);
+/* Of those that can, the ones that can within this; with no more cells than that. */
+struct sets few_within(struct few *q, uint32_t limit, uint32_t cells);
+/* The fewest nodes. */
+void few_find_nodes(struct few *q, struct bound *b);
+
+static inline uint64_t bytes(const uint8_t *p)
+{
+	uint64_t ret;
+
+	memcpy(&ret, p, sizeof(ret));
+	return ret;
+}
+
+/* VFs of some NICs: bytes that are added by twos, fours, all. */
+static inline uint32_t few_have_of(const struct few *q, const uint8_t *cap, uint64_t nics)
+{
+	uint64_t have = 0;
+
+	for (; nics; nics >>= 8, cap += 8) {
+		uint64_t some = bytes(cap) & q->h->bytes[nics & 0xff] * 0xff;
+
+		have += (some & UINT64_C(0x00ff00ff00ff00ff)) + (some >> 8 & UINT64_C(0x00ff00ff00ff00ff));
+	}
+	return (uint32_t)(have * UINT64_C(0x0001000100010001) >> 48);
+}

@@ -71,14 +71,6 @@ static inline void sum_up_small(small signs[2], const small *v)
 	}
 }
 
-static inline uint64_t bytes(const uint8_t *p)
-{
-	uint64_t ret;
-
-	memcpy(&ret, p, sizeof(ret));
-	return ret;
-}
-
 /* cap: what the NICs can give so that none has more than the limit. Eight at once. */
 void few_set_limit(struct few *q, uint32_t limit)
 {
@@ -94,17 +86,17 @@ void few_set_limit(struct few *q, uint32_t limit)
 	q->limit = limit;
 }
 
-static struct sets have_enough_of_many(const struct few *q, const uint8_t *cap, uint32_t each, uint32_t vfs)
+static struct sets have_enough_of_many(const uint8_t *reach, const uint8_t *cap, uint32_t n, uint32_t each, uint32_t vfs)
 {
 	numbers v[32] = { 0 }, signs[2];
 	uint32_t total = 0;
 	struct sets ret;
 
-	for (uint32_t n = 0; n < q->s->h->nnics; n++) {
-		uint32_t gpus = ALL & ~(uint32_t)q->reach[n];
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t gpus = ALL & ~(uint32_t)reach[i];
 
-		total += cap[n];
-		v[(gpus & 15) | gpus >> 7 << 4] -= lanes_in[gpus >> 4 & 7] & cap[n];
+		total += cap[i];
+		v[(gpus & 15) | gpus >> 7 << 4] -= lanes_in[gpus >> 4 & 7] & cap[i];
 	}
 	for (uint32_t g = 0; g < 4; g++)
 		v[31 & ~(1u << g)] += (uint16_t)each;
@@ -118,21 +110,20 @@ static struct sets have_enough_of_many(const struct few *q, const uint8_t *cap, 
 	return ret;
 }
 
-/* Sets whose NICs have `vfs`, and `each` for each GPU. */
-static struct sets have_enough(const struct few *q, const uint8_t *cap, uint32_t each, uint32_t vfs)
+struct sets few_have_enough(const uint8_t *reach, const uint8_t *cap, uint32_t n, uint32_t each, uint32_t vfs)
 {
 	uint32_t total = 0;
 	small v[16] = { 0 }, signs[2];
 	struct sets ret;
 
-	for (uint32_t n = 0; n < q->s->h->nnics; n++) {
-		uint32_t gpus = ALL & ~(uint32_t)q->reach[n];
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t gpus = ALL & ~(uint32_t)reach[i];
 
-		total += cap[n];
-		v[(gpus & 7) | gpus >> 7 << 3] -= small_in[gpus >> 3 & 15] & cap[n];
+		total += cap[i];
+		v[(gpus & 7) | gpus >> 7 << 3] -= small_in[gpus >> 3 & 15] & cap[i];
 	}
 	if (total > SMALL_MOST)
-		return have_enough_of_many(q, cap, each, vfs);
+		return have_enough_of_many(reach, cap, n, each, vfs);
 	v[14] += (uint8_t)each;
 	v[13] += (uint8_t)each;
 	v[11] += (uint8_t)each;
@@ -216,19 +207,6 @@ static uint32_t find_types(const struct few *q, uint32_t gpus, struct type *ret)
 	return n;
 }
 
-/* VFs of some NICs: bytes that are added by twos, fours, all. */
-static uint32_t have_of(const struct few *q, const uint8_t *cap, uint64_t nics)
-{
-	uint64_t have = 0;
-
-	for (; nics; nics >>= 8, cap += 8) {
-		uint64_t some = bytes(cap) & q->h->bytes[nics & 0xff] * 0xff;
-
-		have += (some & UINT64_C(0x00ff00ff00ff00ff)) + (some >> 8 & UINT64_C(0x00ff00ff00ff00ff));
-	}
-	return (uint32_t)(have * UINT64_C(0x0001000100010001) >> 48);
-}
-
 /* Sets of which each GPU can have its own, by Hall's theorem: no more GPUs of some types than their NICs have enough for. A
  * set that has too few has so without a GPU that is not tight and those that share NICs with it, too. */
 static struct sets have_own(const struct few *q, const uint8_t *cap, struct alone a)
@@ -240,13 +218,13 @@ static struct sets have_own(const struct few *q, const uint8_t *cap, struct alon
 	struct sets bad = none();
 
 	if (n > TYPES_FEW)
-		return but_not(every(), with_all_more(but_not(every(), have_enough(q, cap, each, 0))));
+		return but_not(every(), with_all_more(but_not(every(), few_have_enough(q->reach, cap, q->s->h->nnics, each, 0))));
 	for (uint32_t some = 1; some < 1u << n; some++) {
 		uint32_t have;
 
 		gpus[some] = gpus[some & (some - 1)] | type[lowest(some)].gpus;
 		nics[some] = nics[some & (some - 1)] | type[lowest(some)].nics;
-		have = have_of(q, cap, nics[some]);
+		have = few_have_of(q, cap, nics[some]);
 		if (have < q->want && have < count(gpus[some]) * each)
 			bad = either(bad, at_least(q->h, gpus[some], have / each + 1));
 	}
@@ -293,48 +271,6 @@ static struct sets covered(const struct few *q, const uint8_t *cap, uint32_t lef
 			ret = either(ret, with_more(before, reach[i]));
 	}
 	return ret;
-}
-
-/* How many more nodes until their NICs, with others' `have`, have enough; UINT32_MAX: they never do. */
-static uint32_t nodes_more(const struct few *q, uint32_t set, uint64_t nics, uint32_t have, uint32_t want)
-{
-	uint32_t on[SOLVE_NODES_MAX], n = 0;
-	uint64_t nodes = 0;
-
-	for (; nics; nics &= nics - 1) {
-		uint32_t node = q->s->h->nic_node[lowest(nics)];
-
-		on[node] = (nodes >> node & 1 ? on[node] : 0) + (q->reach[lowest(nics)] & set ? q->cap[lowest(nics)] : 0u);
-		nodes |= UINT64_C(1) << node;
-	}
-	for (; have < want && nodes; n++) {
-		uint32_t most = lowest(nodes);
-
-		for (uint64_t left = nodes & (nodes - 1); left; left &= left - 1)
-			most = on[lowest(left)] > on[most] ? lowest(left) : most;
-		have += on[most];
-		nodes &= ~(UINT64_C(1) << most);
-	}
-	return have < want ? UINT32_MAX : n;
-}
-
-uint32_t few_touched(const struct few *q, uint32_t set)
-{
-	const struct solve_host *h = q->s->h;
-	uint32_t want = q->want, have = 0, n = 0;
-	uint64_t home = 0, nics = h->on_node[SOLVE_NODES_MAX];
-
-	for (uint32_t left = set; left; left &= left - 1)
-		home |= h->gpu_node[lowest(left)] < h->nnodes ? UINT64_C(1) << h->gpu_node[lowest(left)] : 0;
-	for (uint64_t left = q->s->w->needed; left; left &= left - 1)
-		home |= h->nic_node[lowest(left)] < h->nnodes ? UINT64_C(1) << h->nic_node[lowest(left)] : 0;
-	for (uint64_t left = home; left; left &= left - 1)
-		nics |= h->on_node[lowest(left)];
-	for (uint64_t left = nics & q->s->nics; left && have < want; left &= left - 1)
-		have += q->reach[lowest(left)] & set ? q->cap[lowest(left)] : 0;
-	if (have < want)
-		n = nodes_more(q, set, q->s->nics & ~nics, have, want);
-	return n == UINT32_MAX ? n : count(home) + n ? count(home) + n : 1;
 }
 
 static uint32_t need_of(const struct few *q, const struct group *g, uint32_t n)
@@ -389,7 +325,7 @@ static struct sets of_group(const struct few *q, const struct group *g, const ui
 	if (!w->vfs)
 		return count(a.enough) < w->gpus ? none() : both(ret, have_own(q, cap, a));
 	if (count(a.tight) >= w->gpus)
-		ret = both(ret, have_enough(q, cap, 0, w->vfs));
+		ret = both(ret, few_have_enough(q->reach, cap, q->s->h->nnics, 0, w->vfs));
 	return both(ret, covered(q, cap, w->vfs - given, done));
 }
 

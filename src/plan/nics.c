@@ -119,84 +119,6 @@ bool search_match(struct search *s, uint64_t extra)
 	return touches(s, extra, s->forced);
 }
 
-/* Only NICs on these nodes, and those of which nobody knows the node. */
-static void stay_on(struct search *s, const struct set *set, const uint64_t *adj, uint64_t all, uint64_t nodes)
-{
-	uint64_t on = nics_on(s, nodes);
-
-	for (uint32_t i = 0; i < set->n; i++) {
-		s->m.adj[i] = adj[i] & on;
-		s->m.like[i] = s->like[set->gpu[i]];
-	}
-	s->m.nics = all & on;
-}
-
-static bool try_extra(struct search *s, const struct set *set, const uint64_t *adj, uint64_t all, uint64_t extra, uint32_t most)
-{
-	uint64_t nodes = solve_nodes(s->h, s->w, set->home | extra);
-
-	if (!nodes || count(nodes) > most)
-		return false;
-	stay_on(s, set, adj, all, set->home | extra);
-	return search_match(s, extra);
-}
-
-/* The fewest nodes more, of these. */
-static bool with_extra(struct search *s, const struct set *set, const uint64_t *adj, uint64_t all, uint64_t others, uint32_t most, uint64_t *extra)
-{
-	uint32_t more = s->w->cells || most > SOLVE_NODES_MAX ? SOLVE_NODES_MAX : most - count(set->home);
-
-	for (uint32_t n = 1; n <= count(others) && n <= more; n++)
-		for (uint64_t sub = others & -others; sub; sub = (sub - others) & others)
-			if (count(sub) == n && try_extra(s, set, adj, all, sub, most)) {
-				*extra = sub;
-				return true;
-			}
-	return false;
-}
-
-/* The NICs of each slot, and of all, for these. */
-static uint64_t tell_edges(const struct search *s, const struct set *set, struct bound b, uint64_t *adj)
-{
-	uint64_t all = set->n ? 0 : s->nics & s->usable;
-
-	for (uint32_t i = 0; i < set->n; i++) {
-		adj[i] = search_edges(s, set->gpu[i], b.path, b.width) & s->usable;
-		all |= adj[i];
-	}
-	return all;
-}
-
-bool search_within(struct search *s, const struct set *set, struct bound b, uint64_t *extra)
-{
-	uint64_t adj[SOLVE_CHOSEN_MAX], all = tell_edges(s, set, b, adj), others;
-
-	s->m.limit = b.limit;
-	*extra = 0;
-	if (try_extra(s, set, adj, all, 0, b.nodes))
-		return true;
-	if (!s->w->cells && count(set->home) >= b.nodes)
-		return false;
-	others = nodes_of(s, all) & ~set->home;
-	stay_on(s, set, adj, all, set->home | others);
-	if (!others || !search_match(s, 0)) /* not even with all nodes */
-		return false;
-	return with_extra(s, set, adj, all, others, b.nodes, extra);
-}
-
-bool search_again(struct search *s, const struct set *set, struct bound b, uint64_t *extra)
-{
-	uint64_t adj[SOLVE_CHOSEN_MAX], all = tell_edges(s, set, b, adj);
-
-	s->m.limit = b.limit;
-	*extra = 0;
-	if (count(solve_nodes(s->h, s->w, set->home)) == b.nodes && try_extra(s, set, adj, all, 0, b.nodes))
-		return true;
-	return with_extra(s, set, adj, all, nodes_of(s, all) & ~set->home, b.nodes, extra);
-}
-
-/* ---- bounds ------------------------------------------------------------------------------------- */
-
 static uint32_t have_of(const struct search *s, uint64_t nics, uint32_t limit)
 {
 	uint32_t have = 0;
@@ -205,6 +127,126 @@ static uint32_t have_of(const struct search *s, uint64_t nics, uint32_t limit)
 		have += match_cap(s->f, s->w, lowest(nics), limit);
 	return have;
 }
+
+/* Where the NICs of one set may be. */
+struct where {
+	const struct set *set;
+	uint64_t adj[SOLVE_CHOSEN_MAX], all; /* NICs of each slot, of any */
+	uint32_t most;                       /* nodes */
+	uint32_t n, most_vfs;                /* of other nodes that have VFs; the most that one has */
+	uint8_t  node[SOLVE_NODES_MAX];
+	uint16_t vfs[SOLVE_NODES_MAX];
+};
+
+/* Only NICs on these nodes, and those of which nobody knows the node. */
+static void stay_on(struct search *s, const struct where *e, uint64_t nodes)
+{
+	uint64_t on = nics_on(s, nodes);
+
+	for (uint32_t i = 0; i < e->set->n; i++) {
+		s->m.adj[i] = e->adj[i] & on;
+		s->m.like[i] = s->like[e->set->gpu[i]];
+	}
+	s->m.nics = e->all & on;
+}
+
+static bool try_extra(struct search *s, const struct where *e, uint64_t extra)
+{
+	uint64_t nodes = solve_nodes(s->h, s->w, e->set->home | extra);
+
+	if (!nodes || count(nodes) > e->most)
+		return false;
+	stay_on(s, e, e->set->home | extra);
+	return search_match(s, extra);
+}
+
+/* n nodes more, of the first `from`: all that have VFs enough, in the order of their sets as numbers. */
+static bool choose(struct search *s, const struct where *e, uint32_t from, uint32_t n, uint32_t lack, uint64_t *extra)
+{
+	uint64_t before = *extra;
+
+	if (n == 0)
+		return lack == 0 && try_extra(s, e, *extra);
+	if (n * e->most_vfs < lack)
+		return false;
+	for (uint32_t i = n - 1; i < from; i++) {
+		*extra = before | UINT64_C(1) << e->node[i];
+		if (choose(s, e, i, n - 1, lack > e->vfs[i] ? lack - e->vfs[i] : 0, extra))
+			return true;
+	}
+	*extra = before;
+	return false;
+}
+
+/* No nodes more, if they will do; or the fewest. */
+static bool with_extra(struct search *s, struct where *e, uint64_t others, bool none, uint64_t *extra)
+{
+	uint32_t want = s->w->vfs ? s->w->vfs : s->w->gpus * s->w->vfs_per_gpu, have, more, n = 0;
+
+	*extra = 0;
+	if (!others)
+		return none && try_extra(s, e, 0);
+	have = have_of(s, e->all & nics_on(s, e->set->home), s->m.limit);
+	if (none && have >= want && try_extra(s, e, 0))
+		return true;
+	e->n = e->most_vfs = 0;
+	for (; others; others &= others - 1) {
+		uint32_t vfs = have_of(s, e->all & s->h->on_node[lowest(others)], s->m.limit);
+
+		if (!vfs)
+			continue;
+		e->node[e->n] = (uint8_t)lowest(others);
+		e->vfs[e->n++] = (uint16_t)vfs;
+		e->most_vfs = vfs > e->most_vfs ? vfs : e->most_vfs;
+	}
+	more = s->w->cells || e->most > SOLVE_NODES_MAX ? SOLVE_NODES_MAX : e->most - count(e->set->home);
+	while (++n <= e->n && n <= more && n <= want)
+		if (choose(s, e, e->n, n, have < want ? want - have : 0, extra))
+			return true;
+	return false;
+}
+
+/* The NICs of each slot, and of all, for these. */
+static void tell_edges(const struct search *s, const struct set *set, struct bound b, struct where *e)
+{
+	e->set = set;
+	e->most = b.nodes;
+	e->all = set->n ? 0 : s->nics & s->usable;
+	for (uint32_t i = 0; i < set->n; i++) {
+		e->adj[i] = search_edges(s, set->gpu[i], b.path, b.width) & s->usable;
+		e->all |= e->adj[i];
+	}
+}
+
+bool search_within(struct search *s, const struct set *set, struct bound b, uint64_t *extra)
+{
+	struct where e;
+	uint64_t others;
+
+	tell_edges(s, set, b, &e);
+	s->m.limit = b.limit;
+	*extra = 0;
+	if (try_extra(s, &e, 0))
+		return true;
+	if (!s->w->cells && count(set->home) >= b.nodes)
+		return false;
+	others = nodes_of(s, e.all) & ~set->home;
+	stay_on(s, &e, set->home | others);
+	if (!others || !search_match(s, 0)) /* not even with all nodes */
+		return false;
+	return with_extra(s, &e, others, false, extra);
+}
+
+bool search_again(struct search *s, const struct set *set, struct bound b, uint64_t *extra)
+{
+	struct where e;
+
+	tell_edges(s, set, b, &e);
+	s->m.limit = b.limit;
+	return with_extra(s, &e, nodes_of(s, e.all) & ~set->home, count(solve_nodes(s->h, s->w, set->home)) == b.nodes, extra);
+}
+
+/* ---- bounds ------------------------------------------------------------------------------------- */
 
 bool search_have(const struct search *s)
 {

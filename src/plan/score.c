@@ -255,8 +255,39 @@ static bool all_close(const struct solve_host *h, uint32_t set, unsigned class)
 	return true;
 }
 
+static uint8_t find_place(const struct solve_host *h, struct solve_few *few, uint32_t node)
+{
+	uint32_t p = 0;
+
+	while (p < few->nplaces && p < SOLVE_FEW && few->place[p] != node)
+		p++;
+	if (node >= h->nnodes || p == SOLVE_FEW) {
+		few->nplaces += node < h->nnodes;
+		return 0;
+	}
+	if (p == few->nplaces)
+		few->place[few->nplaces++] = (uint8_t)node;
+	return (uint8_t)(1u << p);
+}
+
+static void find_places(const struct solve_host *h, struct solve_few *few)
+{
+	few->own_places = true;
+	for (uint32_t g = 0; g < h->ngpus; g++) {
+		uint8_t place = find_place(h, few, h->gpu_node[g]);
+
+		few->no_place = few->no_place || !place;
+		few->own_places = few->own_places && place == 1u << g;
+		for (uint32_t set = 0; set < 1u << SOLVE_FEW; set++)
+			few->places[set] |= set >> g & 1 ? place : 0;
+	}
+	for (uint32_t n = 0; n < h->nnics; n++)
+		(void)find_place(h, few, h->nic_node[n]);
+}
+
 static void tell_few(struct solve_host *h, struct solve_few *few)
 {
+	find_places(h, few);
 	for (uint32_t set = 0; set < 1u << SOLVE_FEW; set++) {
 		uint64_t nodes = 0;
 

@@ -109,6 +109,23 @@ static inline struct sets with_more(struct sets a, uint32_t gpus)
 	return a;
 }
 
+/* And those that lack one of these GPUs. */
+static inline struct sets with_one_less(struct sets a, uint32_t gpus)
+{
+	struct sets ret = a;
+
+#pragma GCC unroll 6
+	for (uint32_t d = 0; d < 6; d++)
+#pragma GCC unroll 4
+		for (uint32_t w = 0; w < 4; w++)
+			ret.w[w] |= (a.w[w] & with_word[d]) >> (1u << d) & -(uint64_t)(gpus >> d & 1);
+	for (uint32_t w = 0; w < 2; w++) {
+		ret.w[2 * w] |= a.w[2 * w + 1] & -(uint64_t)(gpus >> 6 & 1);
+		ret.w[w] |= a.w[w + 2] & -(uint64_t)(gpus >> 7 & 1);
+	}
+	return ret;
+}
+
 /* All with one of these in them. */
 static inline struct sets with_all_more(struct sets a)
 {

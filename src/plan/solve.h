@@ -46,6 +46,10 @@ struct solve_few {
 	uint8_t     near[SOLVE_CLASSES][SOLVE_NICS_MAX], wide[SOLVE_WIDTHS_MAX][SOLVE_NICS_MAX];
 	uint8_t     home[SOLVE_NICS_MAX]; /* on the NIC's node; all, where that is not known */
 	uint8_t     on_node[SOLVE_NODES_MAX];
+	uint8_t     place[SOLVE_FEW]; /* nodes that have devices, of which there are few: GPUs' nodes first */
+	uint32_t    nplaces;          /* more than SOLVE_FEW: there are more */
+	uint8_t     places[1 << SOLVE_FEW]; /* of a set of GPUs */
+	bool        own_places, no_place;   /* each GPU is on the place of its number; one is on none */
 	uint64_t    bytes[1 << SOLVE_FEW]; /* a set, by GPU: 1 or 0 in a byte each */
 	uint64_t    many[64][SOLVE_FEW + 4]; /* by GPUs of the first six, and a number, and two: sets of six with so many of them */
 };
