@@ -21,6 +21,20 @@ static struct topo *with_drives(void)
 	return t;
 }
 
+/* Another IOMMU group is another graph. */
+static struct topo *with_group(struct topo *t, const char *bdf, int group)
+{
+	struct inventory *inv = (struct inventory *)topo_inventory(t);
+	struct error err = ERROR_INIT;
+	struct topo *now;
+
+	fn_of(t, bdf)->iommu_group = group;
+	inv->refs++;
+	assert_int_equal(topo_build(&now, inv, 1, &err), 0);
+	topo_unref(t);
+	return now;
+}
+
 static struct plan *plan_in(struct plan_input in, const char *json)
 {
 	struct plan_request req = test_request(json);
@@ -91,7 +105,7 @@ static void only_what_the_host_gave_up(void **state)
 	refused_with(plan_in(in, "{\"nvme\":1,\"gpus\":1,\"require\":[\"0000:9a:00.0\",\"0000:18:00.0\"]}"), "require.apart", NULL);
 	fn_of(t, "0000:9a:00.0")->driver = HOST_DRIVER_UNKNOWN;
 	refused_with(plan_in(in, "{\"nvme\":3}"), "device.driver-unknown", "2 NVMe drives");
-	fn_of(t, "0000:3a:00.0")->iommu_group = fn_of(t, "0000:3b:00.0")->iommu_group; /* with a GPU */
+	in.topo = t = with_group(t, "0000:3a:00.0", fn_of(t, "0000:3b:00.0")->iommu_group); /* with a GPU */
 	refused_with(plan_in(in, "{\"nvme\":2}"), "group.shared", "1 NVMe drive");
 	has_extras(plan_in(in, "{\"nvme\":1}"), "18:00.0");
 	in.taken = &taken;
