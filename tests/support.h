@@ -20,6 +20,7 @@
 #include "base/json.h"
 #include "host/dump.h"
 #include "host/inventory.h"
+#include "host/vpd.h"
 #include "plan/plan.h"
 #include "topo/topo.h"
 
@@ -59,6 +60,7 @@ static inline struct topo *test_topo_text(const char *text)
 
 	if (host_root_parse_text(&root, text, strlen(text), "test", &err) < 0)
 		fail_msg("%s", err.text);
+	host_vpd_want(root); /* as velad */
 	t = test_topo_of(root);
 	host_root_close(root);
 	return t;

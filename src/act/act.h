@@ -14,6 +14,7 @@
 #include "base/bdf.h"
 #include "host/aer.h"
 #include "host/pcicap.h"
+#include "host/vpd.h"
 
 struct arena;
 struct error;
@@ -53,18 +54,19 @@ struct act_power {
 	int8_t d3cold;     /* 0, 1; -1 the same */
 };
 
-#define ACT_SERIAL_MAX PCICAP_SERIAL_MAX
+#define ACT_SERIAL_MAX VPD_SERIAL_MAX
 
 /* How a function looks from outside. */
 struct act_alive {
 	bool               answers; /* false: its config space reads as ff, and nothing below is known */
 	char               id[12];  /* "10DE:2330"; "" unknown */
-	char               serial[ACT_SERIAL_MAX]; /* of the device, of a VF its PF's; "" it has none */
+	char               serial[ACT_SERIAL_MAX]; /* of the device, of a VF its PF's (host_serial_text()); "" it has none */
 	struct pcicap_link link;    /* 0: unknown, or a VF */
 	uint8_t            bars;    /* bit n: BAR n has an address */
 	int                acs;     /* its ACS control; -1: it has none */
 	bool               ats;     /* it has ATS */
 	struct host_aer    aer;
+	bool               by_vpd;  /* its serial number is to be in VPD, if it has one */
 };
 
 /* With the bits that may be changed; it is a programming error to name others. */

@@ -362,6 +362,7 @@ int act_machine_new(struct act_machine **ret, struct host_root *root, const stru
 		return r;
 	if (m->remote)
 		host_root_set_opener(root, act_remote_open, m->remote);
+	host_vpd_want(root);
 	m->images = hyper->images;
 	*ret = steal(m);
 	return 0;

@@ -221,6 +221,14 @@ static uint8_t read_bars(struct host_config *c)
 	return set;
 }
 
+/* Of a GPU or NIC (PCI Code and ID Assignment 1.17, 1.3, 1.4, 1.19): of nothing else it is asked for, nor in inventories. */
+static bool has_vpd_serial(const struct pcicap *cap)
+{
+	unsigned base = cap->class >> 16;
+
+	return base == 0x02 || base == 0x03 || base == 0x12; /* network, display, processing accelerator */
+}
+
 static int read_config(const struct act_pci *p, struct act_alive *ret, const char *path, const char *name, struct error *err)
 {
 	struct host_config c;
@@ -238,6 +246,7 @@ static int read_config(const struct act_pci *p, struct act_alive *ret, const cha
 	ret->ats = ret->answers && cap.ats.known == HOST_PRESENT;
 	ret->bars = ret->answers ? read_bars(&c) : 0;
 	(void)pcicap_serial_text(ret->serial, &cap);
+	ret->by_vpd = ret->answers && !*ret->serial && has_vpd_serial(&cap);
 	host_config_close(&c);
 	return 0;
 }
@@ -272,6 +281,8 @@ static void read_pf_serial(const struct act_pci *p, struct act_alive *ret, const
 	pcicap_walk(&cap, config_read, &c);
 	(void)pcicap_serial_text(ret->serial, &cap);
 	host_config_close(&c);
+	if (pcicap_answers(&cap) && !*ret->serial && has_vpd_serial(&cap))
+		host_vpd_serial(ret->serial, p->root, bdf, pf);
 }
 
 int act_pci_alive(const struct act_pci *p, struct act_alive *ret, struct bdf fn, struct error *err)
@@ -287,6 +298,8 @@ int act_pci_alive(const struct act_pci *p, struct act_alive *ret, struct bdf fn,
 	read_id(p, &now, path);
 	if (!*now.serial)
 		read_pf_serial(p, &now, path);
+	if (!*now.serial && now.by_vpd)
+		host_vpd_serial(now.serial, p->root, fn, path);
 	host_aer_read(&now.aer, p->root, fn);
 	*ret = now;
 	return 0;

@@ -49,6 +49,7 @@ struct host_facts {
 	struct host_bar bar[6];      /* host_bar_of() knows a VF's */
 	const struct host_bar *vf_bar; /* of a PF: VF 0's six; NULL unknown */
 	struct pcicap   cap;         /* of a VF: not read, all unknown */
+	const char     *vpd_serial;  /* of a GPU or NIC that has none in cap (host/vpd); "" none, unknown, or not asked; NULL of a VF */
 	struct pcicap_link link_cap, link_now; /* from config, else from sysfs */
 	bool            is_vf;
 	bool            shared;      /* by VFs of one PF: bar is VF 0's */

@@ -8,6 +8,8 @@
 #include "base/strtab.h"
 #include "host/attr.h"
 #include "host/pci.h"
+#include "host/root_own.h"
+#include "host/vpd.h"
 
 /* One of these words, as a constant; NULL: another, or the file is not there. */
 static const char *read_word(struct pci_reader *rd, const char *const *words, int n, const char *name)
@@ -179,6 +181,15 @@ static void read_sriov(struct pci_reader *rd, struct host_facts *f)
 	(void)sriov_number(rd, &s->stride, "sriov_stride");
 }
 
+static void read_vpd(struct pci_reader *rd, struct host_facts *f)
+{
+	char serial[VPD_SERIAL_MAX] = "";
+
+	if (rd->root->vpd.wanted && (f->kind == HOST_GPU || f->kind == HOST_NIC) && pcicap_answers(&f->cap) && !f->cap.serial)
+		host_vpd_serial(serial, rd->root, rd->bdf, rd->dir);
+	f->vpd_serial = pci_text(rd, serial);
+}
+
 int pci_physical_read(struct pci_reader *rd, const struct host_function *fn, struct host_facts *f)
 {
 	unsigned config_total;
@@ -192,6 +203,7 @@ int pci_physical_read(struct pci_reader *rd, const struct host_function *fn, str
 	config_total = f->cap.sriov.total;
 	read_domain(rd, fn, f);
 	read_override(rd, f);
+	read_vpd(rd, f);
 	read_link(rd, f);
 	read_sriov(rd, f);
 	pci_read_bars(rd, f);

@@ -33,6 +33,7 @@ int host_root_open(struct host_root **ret, const char *dir, struct error *err)
 
 	if (!r)
 		return error_set(err, -ENOMEM, "no memory");
+	(void)pthread_mutex_init(&r->vpd.lock, NULL); /* glibc: never fails without attributes */
 	r->fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (r->fd < 0)
 		/* cppcheck-suppress memleak ; auto_ frees it, cppcheck does not know the attribute */
@@ -51,6 +52,7 @@ int host_root_parse_text(struct host_root **ret, const char *text, size_t len, c
 
 	if (!r)
 		return error_set(err, -ENOMEM, "no memory");
+	(void)pthread_mutex_init(&r->vpd.lock, NULL);
 	r->fd = -1;
 	e = rdmatopo_is(text, len) ? rdmatopo_parse(&r->text, text, len, name, err)
 				   : text_host_parse(&r->text, text, len, name, err);
@@ -78,6 +80,8 @@ struct host_root *host_root_close(struct host_root *r)
 			(void)close(r->fd);
 		text_host_free(r->text);
 		text_host_free(r->record.host);
+		(void)pthread_mutex_destroy(&r->vpd.lock);
+		free(r->vpd.known);
 		free(r);
 	}
 	return NULL;
@@ -283,6 +287,17 @@ int host_read_all(struct host_root *r, char **ret, struct arena *arena, const ch
 	return *ret ? 0 : -ENOMEM;
 }
 
+static int text_bytes(struct text_host *host, uint8_t *buf, size_t size, size_t *len, const char *path)
+{
+	const struct text_entry *t = text_host_find(host, path);
+
+	if (!t || t->type != TEXT_BYTES || t->known)
+		return -EOPNOTSUPP;
+	*len = t->len < size ? t->len : size;
+	memcpy(buf, t->bytes, *len);
+	return 0;
+}
+
 int host_read_bytes(struct host_root *r, uint8_t *buf, size_t size, size_t *len, const char *fmt, ...)
 {
 	char path[HOST_PATH_MAX];
@@ -290,8 +305,10 @@ int host_read_bytes(struct host_root *r, uint8_t *buf, size_t size, size_t *len,
 	ssize_t got = 1;
 	int e = PATH_OF(path, fmt);
 
-	if (e < 0 || r->text)
-		return e < 0 ? e : -EOPNOTSUPP;
+	if (e < 0)
+		return e;
+	if (r->text)
+		return text_bytes(r->text, buf, size, len, path);
 	fd = root_open(r, path, O_RDONLY | O_NOCTTY);
 	if (fd == -EACCES)
 		fd = root_open_asked(r, path);

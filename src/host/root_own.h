@@ -2,11 +2,21 @@
 #pragma once
 /* host/root_own — what root.c and config.c share (room-private). */
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "host/path.h"
 #include "host/record.h"
 #include "host/root.h"
+
+struct vpd_known;
+
+struct vpd_seen { /* src/host/vpd.c: serial numbers that were read before */
+	pthread_mutex_t   lock; /* of the next two */
+	struct vpd_known *known; /* owned */
+	size_t            n, size;
+	bool              wanted;
+};
 
 struct host_root {
 	int               fd;   /* the directory; -1 for a text host */
@@ -15,6 +25,7 @@ struct host_root {
 	struct recorder   record;
 	int (*opener)(void *self, const char *path); /* NULL: nobody else opens files */
 	void             *opener_self;               /* borrowed */
+	struct vpd_seen   vpd;
 	atomic_uint_fast64_t syscalls, config_dwords;
 };
 

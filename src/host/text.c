@@ -195,7 +195,7 @@ static int parse_entry(struct parser *p, char *line)
 		return bad(p, "a path cannot have \" -> \" or \" ! \" in it"); /* its directories would be other lines */
 	if (!path_ok(e->path) || !*e->path)
 		return bad(p, "the path must be relative, without empty, \".\" or \"..\" parts");
-	if (tab && ends_with(e->path, "/config") && (strncmp(tab, "bytes ", 6) == 0 || strncmp(tab, "parts ", 6) == 0))
+	if (tab && (ends_with(e->path, "/config") || ends_with(e->path, "/vpd")) && (strncmp(tab, "bytes ", 6) == 0 || strncmp(tab, "parts ", 6) == 0))
 		return open_bytes(p, e, tab);
 	if (tab && !unescape(tab))
 		return bad(p, "unknown escape; only \\n, \\t and \\\\ are known");

@@ -5,13 +5,18 @@
 #include "host/vpd.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/error.h"
-#include "host/root.h"
+#include "host/inventory.h"
+#include "host/root_own.h"
 
 enum tag { TAG_NAME = 0x82, TAG_READ_ONLY = 0x90, TAG_WRITABLE = 0x91, TAG_END = 0x78 };
 
@@ -128,7 +133,7 @@ int host_vpd_read(struct vpd *ret, struct host_root *root, struct bdf bdf, struc
 		return error_set(err, -ENOMEM, "no memory for the VPD of %s", bdf_text(name, bdf));
 	r = host_read_bytes(root, bytes, VPD_BYTES_MAX, &len, "sys/bus/pci/devices/%s/vpd", bdf_text(name, bdf));
 	if (r == -EOPNOTSUPP)
-		return error_set(err, -EINVAL, "a text host has no VPD: serial numbers are not in dumps");
+		return error_set(err, -EINVAL, "this text host has no VPD: serial numbers are not in dumps");
 	if (r == -EACCES)
 		return error_set(err, r, "cannot read the VPD of %s: only root may", name);
 	if (r < 0)
@@ -139,4 +144,126 @@ int host_vpd_read(struct vpd *ret, struct host_root *root, struct bdf bdf, struc
 	if (r == -EBADMSG)
 		return error_set(err, r, "the VPD of %s is no list of resource data tags", name);
 	return r < 0 ? error_set(err, r, "no memory for the VPD of %s", name) : 0;
+}
+
+/* ---- serial numbers --------------------------------------------------------------------------------------- */
+
+#define SERIAL_BYTES_MAX 4096 /* of VPD: the read-only fields come first */
+
+static bool is_of_use(const char *text)
+{
+	size_t len = text ? strlen(text) : 0;
+
+	return len && len < VPD_SERIAL_MAX - strlen(VPD_SERIAL_MARK) && !strchr(text, ' ') && strspn(text, "0") < len;
+}
+
+int vpd_serial(char ret[VPD_SERIAL_MAX], const uint8_t *bytes, size_t len)
+{
+	struct arena arena = { 0 };
+	struct vpd v = { 0 };
+	int r = vpd_parse(&v, &arena, bytes, len), found = -ENODATA;
+
+	for (size_t i = 0; r == 0 && i < v.n && v.sum != VPD_SUM_BAD; i++) {
+		const struct vpd_field *f = &v.field[i];
+
+		if (f->writable || strcmp(f->key, "SN") != 0 || !is_of_use(f->text))
+			continue;
+		(void)snprintf(ret, VPD_SERIAL_MAX, VPD_SERIAL_MARK "%s", f->text);
+		found = 0;
+		break;
+	}
+	arena_done(&arena);
+	return r < 0 ? r : found;
+}
+
+struct vpd_known {
+	struct bdf bdf;
+	ino_t      ino; /* of its directory: another one of a device that was removed and came again (kernfs_new_node(), fs/kernfs/dir.c) */
+	char       serial[VPD_SERIAL_MAX];
+};
+
+/* 0: it is not there, or a text host's, which does not change. */
+static ino_t inode(struct host_root *root, const char *dir)
+{
+	struct stat st = { 0 };
+	int fd = root->text ? -1 : root_open(root, dir, O_PATH | O_DIRECTORY);
+
+	if (fd < 0)
+		return 0;
+	if (fstat(fd, &st) < 0)
+		st.st_ino = 0;
+	(void)close(fd);
+	root->syscalls += 2;
+	return st.st_ino;
+}
+
+/* The lock is held. NULL: it was not read yet. */
+static struct vpd_known *find(struct vpd_seen *s, struct bdf bdf)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (bdf_eq(s->known[i].bdf, bdf))
+			return &s->known[i];
+	return NULL;
+}
+
+/* The lock is held. Without memory it is read again. */
+static void keep(struct vpd_seen *s, const struct vpd_known *k)
+{
+	struct vpd_known *there = find(s, k->bdf);
+
+	if (!there && s->n == s->size) {
+		size_t size = s->size ? 2 * s->size : 16;
+		struct vpd_known *more = realloc(s->known, size * sizeof(*more));
+
+		if (!more)
+			return;
+		s->known = more;
+		s->size = size;
+	}
+	*(there ? there : &s->known[s->n++]) = *k;
+}
+
+/* True: there is nothing more to be had. Not so where nobody could be asked. */
+static bool read_serial(struct host_root *root, char ret[VPD_SERIAL_MAX], const char *dir)
+{
+	autofree uint8_t *bytes = malloc(SERIAL_BYTES_MAX);
+	size_t len = 0;
+	int r = bytes ? host_read_bytes(root, bytes, SERIAL_BYTES_MAX, &len, "%s/vpd", dir) : -ENOMEM;
+
+	if (r == 0)
+		r = vpd_serial(ret, bytes, len);
+	return r != -EACCES && r != -ENOTCONN && r != -ETIMEDOUT && r != -ENOMEM;
+}
+
+void host_vpd_serial(char ret[VPD_SERIAL_MAX], struct host_root *root, struct bdf bdf, const char *dir)
+{
+	struct vpd_known k = { .bdf = bdf }, *there;
+	struct vpd_seen *s = &root->vpd;
+	bool known;
+
+	k.ino = inode(root, dir);
+	(void)pthread_mutex_lock(&s->lock);
+	there = find(s, bdf);
+	known = there && k.ino && there->ino == k.ino;
+	if (known)
+		k = *there;
+	(void)pthread_mutex_unlock(&s->lock);
+	if (!known && read_serial(root, k.serial, dir) && k.ino) {
+		(void)pthread_mutex_lock(&s->lock);
+		keep(s, &k);
+		(void)pthread_mutex_unlock(&s->lock);
+	}
+	memcpy(ret, k.serial, VPD_SERIAL_MAX);
+}
+
+const char *host_serial_text(char ret[VPD_SERIAL_MAX], const struct host_facts *f)
+{
+	if (!*pcicap_serial_text(ret, &f->cap) && f->vpd_serial)
+		(void)snprintf(ret, VPD_SERIAL_MAX, "%s", f->vpd_serial);
+	return ret;
+}
+
+void host_vpd_want(struct host_root *root)
+{
+	root->vpd.wanted = true;
 }

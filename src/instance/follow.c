@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "host/inventory.h"
+#include "host/vpd.h"
 #include "instance/manager.h"
 #include "instance/quarantine.h"
 #include "instance/store.h"
@@ -25,9 +26,9 @@ static bool is_vf(const struct quarantine *q)
 
 static bool is_card(const struct host_function *fn, const char *serial)
 {
-	char text[PCICAP_SERIAL_MAX];
+	char text[VPD_SERIAL_MAX];
 
-	return fn->facts->cap.serial && strcmp(pcicap_serial_text(text, &fn->facts->cap), serial) == 0;
+	return strcmp(host_serial_text(text, fn->facts), serial) == 0;
 }
 
 /* Where it is if its physical function is at `at`. */
@@ -84,7 +85,8 @@ static int put_elsewhere(struct store_tx *tx, const struct inventory *inv, const
 static int follow(struct store_tx *tx, const struct inventory *inv, const struct quarantine *q, struct error *err)
 {
 	const struct host_function *fn = host_function_find(inv, is_vf(q) ? q->pf : q->bdf);
-	bool unknown = fn && !fn->facts->cap.serial, away = fn && !unknown && !is_card(fn, q->serial), found = false;
+	char text[VPD_SERIAL_MAX];
+	bool unknown = fn && !*host_serial_text(text, fn->facts), away = fn && !unknown && !is_card(fn, q->serial), found = false;
 	int r = fn && !unknown && !away ? 0 : put_elsewhere(tx, inv, q, &found, err), more = 0;
 
 	if (r >= 0 && found && !unknown)

@@ -23,7 +23,7 @@
 #include "instance/steps_own.h"
 #include "instance/store.h"
 
-#define LOOK_MAX 64
+#define LOOK_MAX 128
 
 /* ---- how it looks ---------------------------------------------------------------------------------------- */
 
@@ -38,6 +38,8 @@ static const char *look_text(char ret[LOOK_MAX], const struct act_alive *a)
 	return ret;
 }
 
+_Static_assert(ACT_SERIAL_MAX == 56, "look_parse() reads as many");
+
 struct look {
 	char     id[12], serial[ACT_SERIAL_MAX], acs[8], ats[4];
 	unsigned speed, width, bars;
@@ -45,7 +47,7 @@ struct look {
 
 static int look_parse(struct look *ret, const char *text, struct error *err)
 {
-	if (sscanf(text, "%11s %16s %ux%u %x %7s %3s", ret->id, ret->serial, &ret->speed, &ret->width, &ret->bars, ret->acs,
+	if (sscanf(text, "%11s %55s %ux%u %x %7s %3s", ret->id, ret->serial, &ret->speed, &ret->width, &ret->bars, ret->acs,
 		   ret->ats) != 7)
 		return error_set(err, -EBADMSG, "the store has \"%.80s\" as how a function looked", text);
 	return 0;

@@ -297,9 +297,9 @@ static int add_serials(struct inst_manager *m, json_object *gpus, json_object *v
 		r = store_query(tx, &q, "SELECT step.target, original.value FROM step JOIN original USING (kind, target)"
 					" WHERE step.instance = ? AND step.kind = 'lend'", ARGS(ARG_TEXT(name)), err);
 	while (r == 0 && (r = store_next(q, err)) > 0) {
-		char serial[32];
+		char serial[VPD_SERIAL_MAX];
 
-		if (sscanf(store_text(q, 1), "%*s %31s", serial) == 1 && strcmp(serial, "-") != 0) {
+		if (sscanf(store_text(q, 1), "%*s %55s", serial) == 1 && strcmp(serial, "-") != 0) {
 			set_serial(gpus, store_text(q, 0), serial);
 			set_serial(vfs, store_text(q, 0), serial);
 		}

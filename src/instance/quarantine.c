@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "host/inventory.h"
+#include "host/vpd.h"
 #include "instance/manager.h"
 #include "instance/op.h"
 #include "instance/store.h"
@@ -252,7 +253,7 @@ int inst_quarantine_json(struct inst_manager *m, struct json_object **ret, const
 }
 
 /* What is known of it now is what it is held by. */
-static void identify(struct quarantine *q, char serial[PCICAP_SERIAL_MAX], const struct topo *topo)
+static void identify(struct quarantine *q, char serial[VPD_SERIAL_MAX], const struct topo *topo)
 {
 	const struct host_function *fn = topo ? host_function_find(topo_inventory(topo), q->bdf) : NULL;
 
@@ -260,7 +261,7 @@ static void identify(struct quarantine *q, char serial[PCICAP_SERIAL_MAX], const
 		q->pf = fn->facts->pf;
 		fn = host_function_find(topo_inventory(topo), q->pf);
 	}
-	if (fn && *pcicap_serial_text(serial, &fn->facts->cap))
+	if (fn && *host_serial_text(serial, fn->facts))
 		q->serial = serial;
 }
 
@@ -268,7 +269,7 @@ int inst_quarantine_add(struct inst_manager *m, struct bdf bdf, const char *reas
 {
 	struct quarantine q = { .bdf = bdf, .pf = BDF_NONE, .reason = reason, .since = time(NULL) }, *there = NULL;
 	auto_(store_end) struct store_tx *tx = NULL;
-	char text[BDF_TEXT_MAX], serial[PCICAP_SERIAL_MAX];
+	char text[BDF_TEXT_MAX], serial[VPD_SERIAL_MAX];
 	struct arena arena = { 0 };
 	int r = quarantine_follow(m, topo, err);
 

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "host/vpd.h"
 #include "instance/reconcile_rules.h"
 #include "instance/reconcile_where.h"
 #include "instance/state.h"
@@ -118,6 +119,13 @@ static void quarantine(struct work *w, const struct held *h, struct bdf bdf)
 /* Any of them may have in it what the tenant left. */
 static void note_twice(struct work *w, const struct held *h)
 {
+	bool board = strncmp(h->device->serial, VPD_SERIAL_MARK, strlen(VPD_SERIAL_MARK)) == 0;
+
+	if (board) { /* of many GPUs: nothing says that they are not what they were */
+		note_of(w, h, ELSEWHERE, say(w, "several devices have the serial number %s, of their board; which one it is is not known: delete the "
+					     "instance", h->device->serial));
+		return;
+	}
 	note_of(w, h, ELSEWHERE, say(w, "several devices have its serial number, %s; those that are free are in quarantine until an operator says "
 				     "which one it is", h->device->serial));
 	for (size_t i = 0; i < w->in->nfunctions; i++)

@@ -57,6 +57,15 @@ class Host:
         data[DSN_AT:DSN_AT + 12] = (DSN | 1 << 16).to_bytes(4, "little") + number.to_bytes(8, "little")
         self.put(bdf, data)
 
+    def vpd(self, bdf, serial):
+        """Its card's serial number is in VPD (PCI Local Bus 3.0, appendix I), and nowhere else."""
+        fields = b"SN" + bytes([len(serial)]) + serial.encode()
+        data = b"\x82\x04\0Card\x90" + (len(fields) + 4).to_bytes(2, "little") + fields + b"RV\x01"
+        data += bytes([-sum(data) & 0xff]) + b"\x78"
+        path = self.config(bdf)[0].split("/config\t")[0] + "/vpd\t"
+        self.entries = [e for e in self.entries if not e[0].startswith(path)]
+        self.entries.append([f"{path}bytes {len(data)}"] + [f" {i:03x}: " + " ".join(f"{x:02x}" for x in data[i:i + 16]) for i in range(0, len(data), 16)])
+
     def rename(self, pattern, new):
         self.entries = [[re.sub(pattern, new, e[0])] + e[1:] for e in self.entries]
 

@@ -65,9 +65,74 @@ static void what_is_none(void **state)
 	arena_done(&arena);
 }
 
+static void serial_numbers(void **state)
+{
+#define SN(ret, text) vpd_serial(ret, (const uint8_t *)(text), sizeof(text) - 1)
+	char s[VPD_SERIAL_MAX] = "before";
+
+	(void)state;
+	assert_int_equal(SN(s, "\x90\x07\x00" "SN\x04" "A 1 " "\x78"), -ENODATA);      /* a blank within */
+	assert_int_equal(SN(s, "\x90\x07\x00" "SN\x04" "0000" "\x78"), -ENODATA);      /* zeros are none */
+	assert_int_equal(SN(s, "\x90\x03\x00" "SN\x00" "\x78"), -ENODATA);
+	assert_int_equal(SN(s, "\x90\x05\x00" "SN\x02" "\x01z" "\x78"), -ENODATA);
+	assert_int_equal(SN(s, "\x90\x36\x00" "SN\x33" "123456789012345678901234567890123456789012345678901" "\x78"), 0); /* as long as it may be */
+	assert_int_equal(SN(s, "\x90\x37\x00" "SN\x34" "1234567890123456789012345678901234567890123456789012" "\x78"), -ENODATA); /* not cut */
+	assert_int_equal(SN(s, "\x91\x05\x00" "SN\x02" "ab" "\x78"), -ENODATA);        /* anybody may write that */
+	assert_int_equal(SN(s, "\x90\x09\x00" "SN\x02" "abRV\x01" "\x00" "\x78"), -ENODATA); /* a wrong checksum */
+	assert_int_equal(SN(s, "\x90\x05\x00" "SN\x02" "ab"), -EBADMSG);
+	assert_int_equal(SN(s, ""), -ENODATA);
+	assert_int_equal(SN(s, "\x82\x01\x00" "x\x90\x07\x00" "SN\x04" "MT1 " "\x78"), 0);
+	assert_string_equal(s, "vpd:MT1");
+}
+
+static void put(const char *dir, const char *file, const char *bytes, size_t len)
+{
+	char path[256];
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", dir, file);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	assert_int_equal(fwrite(bytes, 1, len, f), len);
+	assert_int_equal(fclose(f), 0);
+}
+#define PUT(dir, bytes) put(dir, DEVICE "/vpd", bytes, sizeof(bytes) - 1)
+#define DEVICE "sys/bus/pci/devices/0000:17:00.0"
+
+/* It is read once for each device that sysfs has there. */
+static void read_once(void **state)
+{
+	char dir[] = "/tmp/velad-vpd-XXXXXX", command[512], s[VPD_SERIAL_MAX];
+	struct host_root *root = NULL;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	(void)snprintf(command, sizeof(command), "mkdir -p %s/" DEVICE, dir);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(host_root_open(&root, dir, &err), 0);
+	PUT(dir, "\x90\x05\x00" "SN\x02" "ab" "\x78");
+	host_vpd_serial(s, root, test_bdf("0000:17:00.0"), DEVICE);
+	assert_string_equal(s, "vpd:ab");
+	PUT(dir, "\x90\x05\x00" "SN\x02" "cd" "\x78");
+	host_vpd_serial(s, root, test_bdf("0000:17:00.0"), DEVICE);
+	assert_string_equal(s, "vpd:ab");
+	(void)snprintf(command, sizeof(command), "cd %s/sys/bus/pci/devices && mkdir new && mv 0000:17:00.0 old && mv new 0000:17:00.0", dir);
+	assert_int_equal(system(command), 0); /* the card was taken out, and another one put in */
+	PUT(dir, "\x90\x05\x00" "SN\x02" "cd" "\x78");
+	host_vpd_serial(s, root, test_bdf("0000:17:00.0"), DEVICE);
+	assert_string_equal(s, "vpd:cd");
+	host_vpd_serial(s, root, test_bdf("0000:18:00.0"), "sys/bus/pci/devices/0000:18:00.0");
+	assert_string_equal(s, "");
+	host_root_close(root);
+	(void)snprintf(command, sizeof(command), "rm -r %s", dir);
+	assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(a_whole_one), cmocka_unit_test(what_is_none) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(a_whole_one), cmocka_unit_test(what_is_none), cmocka_unit_test(serial_numbers),
+					    cmocka_unit_test(read_once) };
 
 	return cmocka_run_group_tests_name("vpd", tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@ struct card {
 	const char *bdf;
 	uint64_t    serial; /* 0 none */
 	const char *pf;
+	const char *vpd;    /* what VPD has; NULL: there is none */
 };
 
 static void add_card(struct sbuf *out, const struct card *c)
@@ -35,6 +36,14 @@ static void add_card(struct sbuf *out, const struct card *c)
 		for (int i = 0; i < 8; i++)
 			sbuf_addf(out, " %02x", (unsigned)(c->serial >> 8 * i & 0xff));
 		sbuf_add(out, " 00 00 00 00\n");
+	}
+	if (c->vpd) {
+		size_t n = strlen(c->vpd);
+
+		sbuf_addf(out, "%s/vpd\tbytes %zu\n 000: 90 %02zx 00 53 4e %02zx", dir, n + 7, n + 3, n);
+		for (size_t i = 0; i < n; i++)
+			sbuf_addf(out, " %02x", (unsigned char)c->vpd[i]);
+		sbuf_add(out, " 78\n");
 	}
 }
 
@@ -102,6 +111,11 @@ static void places(void **state)
 		{ VF, { { PF, A, NULL }, { VF, 0, PF } }, { { PF, A, NULL } }, VF }, /* its PF has no VFs now */
 		{ VF, { { PF, A, NULL }, { VF, 0, PF } }, { { PF, B, NULL }, { VF, 0, PF } }, "" },
 		{ VF, { { PF, A, NULL }, { VF, 0, PF } }, { { PF, B, NULL }, { THERE, A, NULL } }, "0000:3b:00.1" },
+		{ HERE, { { HERE, 0, NULL, "mt1" } }, { { HERE, 0, NULL, "mt2" }, { THERE, 0, NULL, "mt1" } }, THERE }, /* by VPD */
+		{ HERE, { { HERE, 0, NULL, "mt1" } }, { { HERE, 0, NULL, "mt2" } }, "" },
+		{ HERE, { { HERE, 0, NULL, "mt1" } }, { { HERE, 0, NULL, NULL } }, HERE }, /* what cannot be read is the same */
+		{ HERE, { { HERE, 0, NULL, "mt1" } }, { { HERE, 0, NULL, "mt1" }, { THERE, 0, NULL, "mt1" } }, HERE }, /* a board's */
+		{ HERE, { { HERE, A, NULL, "mt1" } }, { { HERE, B, NULL, "mt1" }, { THERE, A, NULL, "mt2" } }, THERE }, /* the card's own counts */
 	};
 
 	(void)state;

@@ -684,6 +684,14 @@ static void another_card(void **state)
 	w->fn[3].serial = "gpu1";
 	function(w, "0000:4b:00.0", "gpu1", "nvidia");
 	expect(w, "keep a\nnote a device.elsewhere 0000:19:00.0\nquarantine 0000:3b:00.0\nquarantine 0000:4b:00.0\n");
+	w = world_new(); /* the number is of a board, by VPD: that is no reason to take all of its GPUs away */
+	usual(w, INST_STOPPED, ACT_DOMAIN_SHUTOFF);
+	w->device[0][0].serial = "vpd:board";
+	w->fn[0].serial = "gpu9";
+	w->fn[3].serial = "vpd:board";
+	function(w, "0000:4b:00.0", "vpd:board", "nvidia");
+	expect_text(w, RECONCILE_NOTE, "of their board");
+	expect(w, "keep a\nnote a device.elsewhere 0000:19:00.0\n");
 	w = world_new(); /* the machine cannot be read */
 	usual(w, INST_RUNNING, ACT_DOMAIN_RUNNING);
 	w->fn[0].serial = "gpu9";
