@@ -36,7 +36,7 @@ static void drop(struct match *m, uint32_t slot, uint32_t n, uint32_t vfs)
 	if (!m->give[slot][n])
 		m->has[slot] &= ~(UINT64_C(1) << n);
 	m->used[n] = (uint16_t)(m->used[n] - vfs);
-	m->room |= UINT64_C(1) << n;
+	m->room |= (uint64_t)(m->used[n] < m->cap[n]) << n; /* pull() puts one more first */
 }
 
 /* The shortest way on which slots give up a NIC for another one, until there is room: for how many VFs; 0: there is none. */

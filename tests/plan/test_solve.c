@@ -6,7 +6,7 @@
 #include "synth.h"
 
 #define NICS 6
-#define NODES 6
+#define NODES 8
 
 struct brute {
 	const struct solve_host *h;
@@ -390,7 +390,7 @@ static void random_want(struct solve_want *w, struct brute *b, uint64_t *s)
 	if (synth_random(s, 2) == 0)
 		w->vfs = 1 + synth_random(s, 5);
 	else
-		w->vfs_per_gpu = w->gpus > 3 ? synth_random(s, 2) : synth_random(s, 3);
+		w->vfs_per_gpu = synth_random(s, w->gpus > 3 ? 2 : w->gpus > 2 ? 3 : 5);
 	for (unsigned g = 0; g < h->ngpus; g++)
 		w->own[g] = plain || synth_random(s, 3) ? UINT64_MAX : synth_random(s, 1u << NICS);
 	b->memory_all = 1 + synth_random(s, 12);
