@@ -132,8 +132,9 @@ static uint32_t have_of(const struct search *s, uint64_t nics, uint32_t limit)
 struct where {
 	const struct set *set;
 	uint64_t adj[SOLVE_CHOSEN_MAX], all; /* NICs of each slot, of any */
+	uint64_t must;                       /* nodes on which a slot has all of its NICs */
 	uint32_t most;                       /* nodes */
-	uint32_t n, most_vfs;                /* of other nodes that have VFs; the most that one has */
+	uint32_t n, most_vfs;                /* other nodes that have VFs; the most that one of them has */
 	uint8_t  node[SOLVE_NODES_MAX];
 	uint16_t vfs[SOLVE_NODES_MAX];
 };
@@ -157,6 +158,9 @@ static bool try_extra(struct search *s, const struct where *e, uint64_t extra)
 	if (!nodes || count(nodes) > e->most)
 		return false;
 	stay_on(s, e, e->set->home | extra);
+	for (uint32_t i = 0; i < e->set->n && extra; i++)
+		if (!s->m.adj[i] || have_of(s, s->m.adj[i], s->m.limit) < s->m.each)
+			return false;
 	return search_match(s, extra);
 }
 
@@ -178,20 +182,30 @@ static bool choose(struct search *s, const struct where *e, uint32_t from, uint3
 	return false;
 }
 
-/* No nodes more, if they will do; or the fewest. */
-static bool with_extra(struct search *s, struct where *e, uint64_t others, bool none, uint64_t *extra)
+/* The NICs of each slot, and of all, for these; other nodes that they are on; how many VFs are lacking on the set's own nodes
+ * and those that it touches in any case. */
+static uint32_t look_where(struct search *s, const struct set *set, struct bound b, struct where *e)
 {
-	uint32_t want = s->w->vfs ? s->w->vfs : s->w->gpus * s->w->vfs_per_gpu, have, more, n = 0;
+	uint32_t want = s->w->vfs ? s->w->vfs : s->w->gpus * s->w->vfs_per_gpu, have;
+	uint64_t others;
 
-	*extra = 0;
-	if (!others)
-		return none && try_extra(s, e, 0);
-	have = have_of(s, e->all & nics_on(s, e->set->home), s->m.limit);
-	if (none && have >= want && try_extra(s, e, 0))
-		return true;
+	e->set = set;
+	e->most = b.nodes;
+	e->all = set->n ? 0 : s->nics & s->usable;
+	e->must = 0;
+	for (uint32_t i = 0; i < set->n; i++) {
+		e->adj[i] = search_edges(s, set->gpu[i], b.path, b.width) & s->usable;
+		e->all |= e->adj[i];
+	}
 	e->n = e->most_vfs = 0;
-	for (; others; others &= others - 1) {
-		uint32_t vfs = have_of(s, e->all & s->h->on_node[lowest(others)], s->m.limit);
+	others = nodes_of(s, e->all) & ~set->home;
+	if (!others)
+		return 0;
+	for (uint32_t i = 0; i < set->n; i++)
+		e->must |= e->adj[i] ? search_only_node(s, e->adj[i]) & ~set->home : 0;
+	have = have_of(s, e->all & nics_on(s, set->home | e->must), b.limit);
+	for (others &= ~e->must; others; others &= others - 1) {
+		uint32_t vfs = have_of(s, e->all & s->h->on_node[lowest(others)], b.limit);
 
 		if (!vfs)
 			continue;
@@ -199,51 +213,69 @@ static bool with_extra(struct search *s, struct where *e, uint64_t others, bool 
 		e->vfs[e->n++] = (uint16_t)vfs;
 		e->most_vfs = vfs > e->most_vfs ? vfs : e->most_vfs;
 	}
-	more = s->w->cells || e->most > SOLVE_NODES_MAX ? SOLVE_NODES_MAX : e->most - count(e->set->home);
-	while (++n <= e->n && n <= more && n <= want)
-		if (choose(s, e, e->n, n, have < want ? want - have : 0, extra))
-			return true;
-	return false;
+	return have < want ? want - have : 0;
 }
 
-/* The NICs of each slot, and of all, for these. */
-static void tell_edges(const struct search *s, const struct set *set, struct bound b, struct where *e)
+/* The fewest nodes more, but no fewer than that. */
+static bool with_extra(struct search *s, const struct where *e, uint32_t lack, uint32_t n, uint64_t *extra)
 {
-	e->set = set;
-	e->most = b.nodes;
-	e->all = set->n ? 0 : s->nics & s->usable;
-	for (uint32_t i = 0; i < set->n; i++) {
-		e->adj[i] = search_edges(s, set->gpu[i], b.path, b.width) & s->usable;
-		e->all |= e->adj[i];
-	}
+	uint32_t touched = count(e->set->home | e->must), more = SOLVE_NODES_MAX;
+
+	if (!s->w->cells && e->most <= SOLVE_NODES_MAX)
+		more = e->most > touched ? e->most - touched : 0;
+	for (*extra = e->must; n <= e->n && n <= more; n++)
+		if (choose(s, e, e->n, n, lack, extra))
+			return true;
+	return false;
 }
 
 bool search_within(struct search *s, const struct set *set, struct bound b, uint64_t *extra)
 {
 	struct where e;
-	uint64_t others;
+	uint32_t lack = look_where(s, set, b, &e), have = 0;
+	uint64_t all = set->home | e.must;
 
-	tell_edges(s, set, b, &e);
 	s->m.limit = b.limit;
-	*extra = 0;
-	if (try_extra(s, &e, 0))
+	*extra = e.must;
+	if (lack == 0 && try_extra(s, &e, e.must))
 		return true;
-	if (!s->w->cells && count(set->home) >= b.nodes)
+	if (!e.n || (!s->w->cells && count(all) >= b.nodes))
 		return false;
-	others = nodes_of(s, e.all) & ~set->home;
-	stay_on(s, &e, set->home | others);
-	if (!others || !search_match(s, 0)) /* not even with all nodes */
-		return false;
-	return with_extra(s, &e, others, false, extra);
+	for (uint32_t i = 0; i < e.n; i++) {
+		have += e.vfs[i];
+		all |= UINT64_C(1) << e.node[i];
+	}
+	stay_on(s, &e, all);
+	return have >= lack && search_match(s, 0) && with_extra(s, &e, lack, 1, extra);
 }
 
 bool search_again(struct search *s, const struct set *set, struct bound b, uint64_t *extra)
 {
 	struct where e;
+	uint32_t lack = look_where(s, set, b, &e), touched = count(set->home | e.must);
 
-	tell_edges(s, set, b, &e);
 	s->m.limit = b.limit;
-	return with_extra(s, &e, nodes_of(s, e.all) & ~set->home, count(solve_nodes(s->h, s->w, set->home)) == b.nodes, extra);
+	return with_extra(s, &e, lack, !s->w->cells && b.nodes > touched && touched ? b.nodes - touched : 0, extra);
+}
+
+uint32_t search_touched(struct search *s, const struct set *set)
+{
+	struct bound b = { set->path, set->width, UINT32_MAX, NO_LIMIT };
+	struct where e;
+	uint32_t lack = s->w->cells && !s->w->any_nodes ? 0 : look_where(s, set, b, &e), n = set->nodes;
+
+	if (s->w->cells && !s->w->any_nodes)
+		return n;
+	n = count(set->home | e.must);
+	for (uint32_t left = e.n; lack && left; left--, n++) {
+		uint32_t most = 0;
+
+		for (uint32_t i = 1; i < e.n; i++)
+			most = e.vfs[i] > e.vfs[most] ? i : most;
+		lack = lack > e.vfs[most] ? lack - e.vfs[most] : 0;
+		e.vfs[most] = 0;
+	}
+	return n;
 }
 
 /* ---- bounds ------------------------------------------------------------------------------------- */

@@ -28,9 +28,10 @@ struct level {
 };
 
 struct set {
-	uint64_t gpus, home; /* home: their nodes */
+	uint64_t gpus, home; /* home: their nodes; and ... */
+	uint64_t touched;    /* ... those of NICs that they have in any case */
 	uint64_t tied;       /* GPUs that must be in, because of others that are */
-	uint32_t n, nodes;   /* nodes: how many of home */
+	uint32_t n, nodes;   /* nodes: how many are touched, at least */
 	uint8_t  gpu[SOLVE_CHOSEN_MAX];
 	uint32_t path, width, gpu_path, sharing; /* the least that it can have */
 	const struct level *level; /* NULL: not looked at yet */
@@ -49,6 +50,7 @@ struct search {
 	uint64_t     nics;                      /* that have some to give */
 	uint64_t     usable, forced;            /* NICs that the set at hand can have, must have: ties */
 	uint64_t     edge[SOLVE_GPUS_MAX];      /* NICs of a GPU */
+	uint64_t     touched[SOLVE_GPUS_MAX];   /* its node, and that of its NICs, if they are all on one */
 	uint64_t     like[SOLVE_GPUS_MAX];      /* of these the nearest, and of these the widest */
 	uint8_t      nearest[SOLVE_GPUS_MAX];
 	uint8_t      widest[SOLVE_CLASSES][SOLVE_GPUS_MAX]; /* rank, at this class or nearer */
@@ -92,6 +94,14 @@ static inline uint32_t count(uint64_t bits)
 	return (uint32_t)(bits * UINT64_C(0x0101010101010101) >> 56);
 }
 
+/* The node that all of some NICs are on; 0: there is none. */
+static inline uint64_t search_only_node(const struct search *s, uint64_t nics)
+{
+	uint32_t node = s->h->nic_node[lowest(nics)];
+
+	return node < s->h->nnodes && !(nics & ~s->h->on_node[node]) ? UINT64_C(1) << node : 0;
+}
+
 /* NICs of a GPU at this class and rank or better. */
 static inline uint64_t search_edges(const struct search *s, uint32_t g, uint32_t path, uint32_t width)
 {
@@ -110,6 +120,8 @@ bool search_match(struct search *s, uint64_t extra);
 bool search_within(struct search *s, const struct set *set, struct bound b, uint64_t *extra);
 /* The same, where no fewer nodes will do, and mostly these will. */
 bool search_again(struct search *s, const struct set *set, struct bound b, uint64_t *extra);
+/* No bundle of the set has VFs enough within path and width on fewer nodes. */
+uint32_t search_touched(struct search *s, const struct set *set);
 /* Fills usable and forced; false: it cannot be a bundle. */
 bool search_ties(struct search *s, const struct set *set);
 /* Takes one more GPU of the set into account, or all of them: sharing is no less than the set's then; NEVER: they cannot

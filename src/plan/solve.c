@@ -168,9 +168,23 @@ static bool may_be_best(const struct search *s, const struct set *set, struct sc
 	return !worse(s, score);
 }
 
+/* Where nothing up to the nodes can be better than the best so far, sharing has to be: as little, or less. */
+static bool shares_less(struct search *s, const struct set *set, const struct score *score)
+{
+	const uint32_t *t = score->term, *best = s->score.term;
+	struct bound b = { set->path, set->width, t[SCORE_NODES], best[SCORE_SHARING] };
+	uint64_t extra;
+
+	if (!s->found || memcmp(t, best, SCORE_SHARING * sizeof(*t)) != 0)
+		return true;
+	if (t[SCORE_LEFTOVER] > best[SCORE_LEFTOVER] || (t[SCORE_LEFTOVER] == best[SCORE_LEFTOVER] && t[SCORE_WEAR] >= best[SCORE_WEAR] + s->any_order))
+		b.limit--;
+	return search_within(s, set, b, &extra);
+}
+
 static void leaf(struct search *s, struct set *set)
 {
-	struct score score;
+	struct score score, first;
 	struct bound b;
 	uint64_t extra = 0;
 
@@ -184,30 +198,45 @@ static void leaf(struct search *s, struct set *set)
 		return;
 	if (set->n && s->vfs && (s->m.whole || s->w->needed) && (!raise_whole(s, set) || !may_be_best(s, set, &score)))
 		return;
-	b = (struct bound){ .path = set->path, .width = set->width, .limit = score.term[SCORE_SHARING] };
-	b.nodes = score.term[SCORE_NODES];
+	first = score;
+	if (s->vfs) {
+		uint32_t nodes = search_touched(s, set);
+
+		first.term[SCORE_NODES] = nodes > score.term[SCORE_NODES] ? nodes : score.term[SCORE_NODES];
+		if (!shares_less(s, set, &first))
+			return;
+	}
+	b = (struct bound){ set->path, set->width, first.term[SCORE_NODES], score.term[SCORE_SHARING] };
 	if (!s->vfs) {
 		b.nodes = count(solve_nodes(s->h, s->w, set->home));
 		score.term[SCORE_NODES] = b.nodes;
 		if (b.nodes)
 			keep(s, set, &score, b);
-	} else if (search_within(s, set, b, &extra) || find_bound(s, set, &score, &b, &extra)) {
+	} else if (!worse(s, &first) && search_within(s, set, b, &extra)) {
+		keep(s, set, &first, b);
+	} else if (find_bound(s, set, &score, &b, &extra)) {
 		keep(s, set, &score, b);
 	}
 }
 
 /* ---- all sets ----------------------------------------------------------------------------------- */
 
+static uint64_t node_of(const struct search *s, uint32_t g)
+{
+	return s->h->gpu_node[g] < s->h->nnodes ? UINT64_C(1) << s->h->gpu_node[g] : 0;
+}
+
 static void extend(const struct search *s, struct set *set, uint32_t g)
 {
-	uint64_t node = s->h->gpu_node[g] < s->h->nnodes ? UINT64_C(1) << s->h->gpu_node[g] : 0;
+	uint64_t fresh = s->touched[g] & ~set->touched;
 
 	while (set->gpus & ~s->h->close[set->gpu_path][g])
 		set->gpu_path++;
 	set->gpu[set->n++] = (uint8_t)g;
 	set->gpus |= UINT64_C(1) << g;
-	set->nodes += (node & ~set->home) != 0;
-	set->home |= node;
+	set->nodes += fresh ? count(fresh) : 0;
+	set->touched |= fresh;
+	set->home |= node_of(s, g);
 	if (s->w->ties)
 		set->tied |= s->w->ties->gpu_gpus[g];
 	if (!s->vfs)
@@ -472,6 +501,8 @@ static uint64_t look(struct search *s)
 	s->nics &= s->w->nics;
 	if (s->w->ties)
 		allowed = without_tied(s, allowed);
+	for (uint64_t left = s->vfs ? 0 : allowed; left; left &= left - 1)
+		s->touched[lowest(left)] = node_of(s, lowest(left));
 	if (!s->vfs)
 		return allowed;
 	for (; allowed; allowed &= allowed - 1) {
@@ -479,6 +510,7 @@ static uint64_t look(struct search *s)
 
 		s->edge[g] = s->h->near[s->w->max_path][g] & s->w->own[g] & s->nics;
 		good |= s->edge[g] ? allowed & -allowed : 0;
+		s->touched[g] = node_of(s, g) | (s->edge[g] ? search_only_node(s, s->edge[g]) : 0);
 	}
 	return good;
 }

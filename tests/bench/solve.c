@@ -21,7 +21,6 @@
 #endif
 #define LIMIT_8  2000
 #define LIMIT_16 500000
-#define LIMIT_8_NODES 25000 /* on as many nodes */
 
 /* ---- hosts -------------------------------------------------------------------------------------- */
 
@@ -44,6 +43,7 @@ static const struct layout layouts[] = {
 	{ "two GPUs a switch", 16, 16, 8, NONE, 2 },
 	{ "one GPU a switch", 16, 16, 16, NONE, 2 },
 	{ "two GPUs a switch, links trained down", 16, 16, 8, TRAINED_DOWN, 2 },
+	{ "two GPUs a NUMA node", 16, 16, 8, NONE, 8 },
 };
 #define LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
 
@@ -55,8 +55,9 @@ static const struct group {
 	unsigned    cases, runs, at_once;
 } groups[] = {
 	{ "8", 0, 5, LIMIT_8, CASES, RUNS, 8 },
-	{ "8 on 8", 5, 6, LIMIT_8_NODES, CASES, RUNS, 8 },
-	{ "16", 6, LAYOUTS, LIMIT_16, CASES / 10, RUNS / 10, 1 },
+	{ "8 on 8", 5, 6, LIMIT_8, CASES, RUNS, 8 },
+	{ "16", 6, 9, LIMIT_16, CASES / 10, RUNS / 10, 1 },
+	{ "16 on 8", 9, 10, LIMIT_16, CASES / 10, RUNS / 10, 1 },
 };
 #define GROUPS (sizeof(groups) / sizeof(groups[0]))
 
