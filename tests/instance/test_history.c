@@ -418,7 +418,7 @@ static void delete_all(struct scene *s, bool later)
 		if (fx_wait(&s->fx, op))
 			continue;
 		o = fx_op(&s->fx, op);
-		if (json_pointer_get(o, "/error/detail", &why) < 0 || later || !strstr(json_object_get_string(why), "delete it again for the rest"))
+		if (json_pointer_get(o, "/error/detail", &why) < 0 || later || !strstr(json_object_get_string(why), "delete it again"))
 			wrong(s, "instance %s cannot be deleted: %s", wants[i]->name, json_object_get_string(why));
 		json_object_put(o);
 	}
