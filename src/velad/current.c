@@ -473,12 +473,14 @@ const struct topo *current_topo(const struct current *c)
 
 static int make_timer(struct current *c, struct error *err)
 {
-	int r = sd_event_add_time(c->env.event, &c->timer, CLOCK_MONOTONIC, 0, 1, on_quiet, c);
+	int r;
 
+	c->patience = (struct patience){ .machine = c->env.machine, .look = look_for_helper, .self = c, .back = c->env.helper_back, .env = c->env.self };
+	r = sd_event_add_time(c->env.event, &c->timer, CLOCK_MONOTONIC, 0, 1, on_quiet, c);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(c->timer, SD_EVENT_OFF);
 	if (r >= 0)
-		r = patience_init(&c->patience, c->env.event, c->env.machine, c->env.instances, look_for_helper, c);
+		r = patience_init(&c->patience, c->env.event);
 	return r < 0 ? error_set(err, r, "cannot wait for changes: %s", strerror(-r)) : 0;
 }
 

@@ -25,6 +25,8 @@ struct current_env { /* all borrowed, and outlive it */
 	const struct host_kinds *kinds;
 	struct inst_manager     *instances; /* for numbers of generations */
 	struct act_machine      *machine;   /* whose helper opens what this process may not */
+	void (*helper_back)(void *self);    /* that helper was away, and is there again: all was read anew */
+	void                    *self;
 	const char              *uevents;   /* a socket that uevents come from; NULL: the kernel, if the root is its own */
 };
 

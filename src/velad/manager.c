@@ -180,10 +180,20 @@ static int open_machine(struct manager *m, const struct manager_options *opt, st
 	return act_machine_new(&m->machine, m->root, &hyper, helper, m->kinds.fmpm, err);
 }
 
+/* The pool may have been left, or not be begun. It is gone on with by the loop, not within a reading. */
+static void helper_back(void *self)
+{
+	struct manager *m = self;
+
+	m->pool_waits = true;
+	inst_helper_back(m->instances);
+	operation_ended(m);
+}
+
 static int open_current(struct manager *m, const struct manager_options *opt, struct error *err)
 {
 	struct current_env env = { .event = m->event, .root = m->root, .kinds = &m->kinds, .instances = m->instances,
-				   .machine = m->machine, .uevents = opt->uevents };
+				   .machine = m->machine, .helper_back = helper_back, .self = m, .uevents = opt->uevents };
 
 	return current_new(&m->now, &env, err);
 }

@@ -53,7 +53,7 @@ struct manager {
 	struct planner      *planner;   /* owned */
 	struct leases        leases;
 	struct plan_pool_conf pool;     /* [pool] */
-	bool                 pool_waits; /* for an operation on it to end */
+	bool                 pool_waits; /* for an operation on it to end, or for velad-helper */
 	struct {
 		struct inst_key now;        /* of the request that is handled */
 		char            digest[65]; /* likewise */

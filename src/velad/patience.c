@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "instance/instance.h"
 
 #define WAIT_SECONDS_MAX 64
 
@@ -19,13 +18,9 @@ static int on_again(sd_event_source *source, uint64_t usec, void *self)
 	return 0;
 }
 
-int patience_init(struct patience *p, sd_event *event, struct act_machine *machine, struct inst_manager *instances, void (*look)(void *self),
-		  void *self)
+int patience_init(struct patience *p, sd_event *event)
 {
-	int r;
-
-	*p = (struct patience){ .machine = machine, .instances = instances, .look = look, .self = self };
-	r = sd_event_add_time(event, &p->again, CLOCK_MONOTONIC, 0, 1, on_again, p);
+	int r = sd_event_add_time(event, &p->again, CLOCK_MONOTONIC, 0, 1, on_again, p);
 	return r < 0 ? r : sd_event_source_set_enabled(p->again, SD_EVENT_OFF);
 }
 
@@ -69,5 +64,5 @@ void patience_mind(struct patience *p)
 	p->wait = 0;
 	(void)sd_event_source_set_enabled(p->again, SD_EVENT_OFF); /* fails for no source of this process */
 	log_info("velad-helper is there again");
-	inst_helper_back(p->instances);
+	p->back(p->env);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "act/act.h"
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -48,10 +49,24 @@ static int begin(struct manager *m, struct error *err)
 	return plan->n ? inst_pool_apply(m->instances, &op, plan, err) : inst_pool_release(m->instances, &op, err);
 }
 
+/* Without velad-helper it is not known what can be in it: that is no reason to give it up. */
+static bool must_wait(const struct manager *m)
+{
+	struct error why = ERROR_INIT;
+
+	return act_machine_helper(m->machine, false, &why) < 0;
+}
+
 void pool_begin(struct manager *m)
 {
 	struct error err = ERROR_INIT;
-	int r = begin(m, &err);
+	int r;
+
+	if (must_wait(m)) {
+		m->pool_waits = true;
+		return;
+	}
+	r = begin(m, &err);
 
 	m->pool_waits = r == -EBUSY;
 	if (r < 0 && r != -EBUSY)
@@ -62,7 +77,7 @@ void pool_go_on(struct manager *m)
 {
 	struct error err = ERROR_INIT;
 
-	if (!m->pool_waits)
+	if (!m->pool_waits || must_wait(m))
 		return;
 	if (current_catch_up(m->now, CURRENT_ALL, &err) < 0) /* that of the operation may not have been heard of yet */
 		log_err("pool: %s", err.text);
