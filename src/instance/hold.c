@@ -15,11 +15,12 @@
 #include "instance/state.h"
 #include "instance/steps.h"
 #include "instance/store.h"
+#include "instance/undo.h"
 #include "plan/acs.h"
 
 /* ---- giving back ---------------------------------------------------------------------------------------- */
 
-static int enter(struct inst_manager *m, struct rows_instance *in, enum inst_state next, const struct error *why, struct error *err)
+static int enter(struct inst_manager *m, struct rows_instance *in, enum inst_state next, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
 	int r = store_begin(&tx, m->store, err);
@@ -27,8 +28,25 @@ static int enter(struct inst_manager *m, struct rows_instance *in, enum inst_sta
 	if (r == 0 && next == INST_DELETING)
 		r = op_yield(tx, in->name, err);
 	if (r == 0)
-		r = inst_enter(tx, in, next, why ? why->text : NULL, err);
+		r = inst_enter(tx, in, next, NULL, err);
 	return r == 0 ? store_commit(tx, err) : r;
+}
+
+/* Nobody asks for it again: that is velad's. */
+static int fail(struct inst_manager *m, struct rows_instance *in, const struct error *why, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r = store_begin(&tx, m->store, err);
+
+	if (r == 0)
+		r = inst_enter(tx, in, INST_FAILED, why->text, err);
+	if (r == 0)
+		r = undo_add(tx, OP_UNDO, in->name, true, err);
+	if (r == 0)
+		r = store_commit(tx, err);
+	if (r == 0)
+		pool_waits(m);
+	return r;
 }
 
 static int load(struct inst_manager *m, struct rows_instance **in, struct steps *s, struct arena *arena, struct error *err)
@@ -49,13 +67,13 @@ static int drop(struct inst_manager *m, struct steps s, struct arena *arena, str
 	int r = load(m, &in, &s, arena, err);
 
 	if (r == 0 && in->state != INST_DELETING)
-		r = enter(m, in, INST_DELETING, NULL, err);
+		r = enter(m, in, INST_DELETING, err);
 	if (r < 0)
 		return r;
 	r = steps_revert(&s, err);
 	if (r == 0)
-		return enter(m, in, INST_DELETED, NULL, err);
-	(void)enter(m, in, INST_FAILED, err, &ignored); /* r is what counts */
+		return enter(m, in, INST_DELETED, err);
+	(void)fail(m, in, err, &ignored); /* r is what counts */
 	return r;
 }
 

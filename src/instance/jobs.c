@@ -134,6 +134,8 @@ int job_end_alone(struct inst_manager *m, struct job *j, const struct error *why
 	auto_(store_end) struct store_tx *tx = NULL;
 	int r;
 
+	if (why && crew_late(m->guard.crew)) /* as job_end() */
+		return error_set(err, -EINTR, "%s was interrupted: %.300s", op_kind_text(j->op->kind), why->text);
 	note_end(m, j, why); /* nothing alone can be cancelled */
 	j->op->steps = "[]";
 	r = store_begin(&tx, m->store, err);

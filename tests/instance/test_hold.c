@@ -239,6 +239,26 @@ static void apply_fails(void **state)
 	}
 }
 
+/* What an apply before it left, and the next could not give back, is given back as soon as it can be; nobody has to ask. */
+static void left_behind(void **state)
+{
+	struct held h;
+
+	(void)state;
+	held_new(&h);
+	assert_true(apply(&h.fx, FIRST));
+	h.fx.machine->port[0].w.stuck[ACT_ACS] = 0x40;
+	assert_false(apply(&h.fx, SECOND));
+	expect_ports(&h.fx, 0x5d, 0x5d);
+	h.fx.machine->port[0].w.stuck[ACT_ACS] = 0;
+	for (int i = 0; i < 100000 && fake_port_ctl(h.fx.machine, 0) != 0x1d; i++)
+		fx_nap();
+	expect_ports(&h.fx, 0x1d, 0x5d);
+	assert_true(restore(&h.fx));
+	expect_holds(&h.fx, "");
+	held_done(&h);
+}
+
 static bool restore_fails_at(unsigned k)
 {
 	struct held h;
@@ -373,7 +393,7 @@ int main(void)
 		cmocka_unit_test(applied_and_restored), cmocka_unit_test(operation_has_no_instance),
 		cmocka_unit_test(one_at_a_time),	cmocka_unit_test(shared_with_a_guest),
 		cmocka_unit_test(kept_without_guests),	cmocka_unit_test(apply_fails),
-		cmocka_unit_test(restore_fails),	cmocka_unit_test(crash_at_every_call),
+		cmocka_unit_test(left_behind), cmocka_unit_test(restore_fails),	cmocka_unit_test(crash_at_every_call),
 	};
 
 	log_init((enum log_level)0); /* failures are what is tested here */

@@ -124,6 +124,34 @@ static void sick(void **state)
 	}
 }
 
+/* velad is told to end while a function is released: that has not failed, and the next one ends it. */
+static void interrupted(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct rested r;
+	uint64_t op = 0;
+
+	(void)state;
+	rested_new(&r, &fx_a);
+	fn(&r.fx, GPU)->dies = true;
+	stop(&r, "a");
+	fn(&r.fx, GPU)->dies = fn(&r.fx, GPU)->w.dead = false;
+	fx_close(&r.fx);
+	r.fx.deadlines = INST_DEADLINES;
+	r.fx.stop_ms = 50;
+	fx_open(&r.fx);
+	fake_hang(r.fx.machine, "reset");
+	assert_int_equal(inst_quarantine_release(r.fx.m, &op, test_bdf(GPU), NULL, &err), 0);
+	for (int i = 0; i < 100000 && r.fx.machine->hangs == 0; i++)
+		fx_nap();
+	fx_close(&r.fx);
+	fake_return(r.fx.machine);
+	fx_open(&r.fx);
+	assert_true(fx_wait(&r.fx, op));
+	assert_true(fx_wait(&r.fx, fx_order(&r.fx, "a", INST_START, 0)));
+	rested_done(&r, "a");
+}
+
 /* Deleted with what is sick: that stays in quarantine, without a driver. */
 static void deleted(void **state)
 {
@@ -371,7 +399,7 @@ static void by_itself_unknown(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(side_by_side), cmocka_unit_test(sick), cmocka_unit_test(deleted),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(side_by_side), cmocka_unit_test(sick), cmocka_unit_test(interrupted), cmocka_unit_test(deleted),
 					    cmocka_unit_test(by_hand), cmocka_unit_test(gone), cmocka_unit_test(by_itself),
 					    cmocka_unit_test(by_itself_sick), cmocka_unit_test(by_itself_again),
 					    cmocka_unit_test(by_itself_not), cmocka_unit_test(by_itself_unknown) };
