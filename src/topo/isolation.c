@@ -33,22 +33,39 @@ static bool in_set(const uint32_t *set, size_t n, uint32_t i)
 	return n;
 }
 
+/* VFs of one PF with the same bus number, which Source Validation looks at, below another bridge than m: what is on the way between
+ * m and one of them is on the way between m and the other. */
+static bool are_alike(const struct topo_node *m, const struct topo_node *a, const struct topo_node *b)
+{
+	return a->fn->facts == b->fn->facts && a->parent == b->parent && a->fn->bdf.bus == b->fn->bdf.bus &&
+	       a->fn->bdf.domain == b->fn->bdf.domain && m->parent != a->parent;
+}
+
 size_t topo_leaks(struct topo_leak *ret, size_t most, const struct topo *t, const uint16_t *ctl, const uint32_t *set,
 		  size_t n)
 {
+	const struct topo_node *node = n ? topo_at(t, 0) : NULL;
 	size_t found = 0;
 
-	for (size_t m = 0; m < n; m++)
-		for (uint32_t i = 0; i < topo_count(t); i++) {
-			struct topo_leak leak;
+	for (size_t m = 0; m < n; m++) {
+		struct topo_leak there, back;
+		uint32_t last = TOPO_NONE; /* of which they are */
+		bool goes = false, comes = false;
 
+		for (uint32_t i = 0; i < topo_count(t); i++) {
 			if (!is_endpoint(t, i) || in_set(set, n, i))
 				continue;
-			if (leaks(t, ctl, set[m], i, &leak) && found++ < most)
-				ret[found - 1] = leak;
-			if (leaks(t, ctl, i, set[m], &leak) && found++ < most)
-				ret[found - 1] = leak;
+			if (last == TOPO_NONE || !are_alike(&node[set[m]], &node[last], &node[i])) {
+				goes = leaks(t, ctl, set[m], i, &there);
+				comes = leaks(t, ctl, i, set[m], &back);
+			}
+			there.to = back.from = last = i;
+			if (goes && found++ < most)
+				ret[found - 1] = there;
+			if (comes && found++ < most)
+				ret[found - 1] = back;
 		}
+	}
 	return found;
 }
 

@@ -38,6 +38,7 @@ struct job { /* a thread's; nobody else touches it meanwhile */
 	struct topo              *fresh;  /* NULL: there was nothing to read */
 	bool                      check;  /* that the bus has what old has, and no more */
 	bool                      whole;  /* everything was read */
+	json_object              *items;  /* what differs from old; NULL: no old, nothing fresh, or no memory */
 	bool                      helper; /* velad-helper was away: is it there again? */
 	bool                      hears;  /* there is a watch */
 	struct host_watch        *watch;  /* one that there can be now; NULL none */
@@ -118,12 +119,13 @@ static int number(struct current *c, struct topo *fresh, json_object *items, str
 	return 0;
 }
 
-/* Takes fresh. Without a difference it is kept only for what is none: memory, at which plans look. Or else one
+/* Takes what the job has read. Without a difference it is kept only for what is none: memory, at which plans look. Or else one
  * inventory after the other would be kept, as the next borrows from it. */
-static int adopt(struct current *c, struct topo *fresh, bool whole, bool memory, struct error *err)
+static int adopt(struct current *c, struct job *j, bool memory, struct error *err)
 {
-	auto_(topo_unref) struct topo *t = fresh;
-	auto_(json_object_put) json_object *items = c->topo ? topo_diff(c->topo, t) : NULL;
+	auto_(topo_unref) struct topo *t = steal(j->fresh);
+	json_object *items = j->items;
+	bool whole = j->whole;
 	int r = 0;
 
 	if (c->topo && !items)
@@ -170,6 +172,8 @@ static void do_job(void *self)
 	}
 	if (host_changes_any(&j->what))
 		j->r = look(&j->fresh, &j->whole, j->old, &j->what, j->env, &j->err);
+	if (j->fresh && j->old)
+		j->items = topo_diff(j->old, j->fresh);
 }
 
 /* ---- its end ---------------------------------------------------------------------------------------- */
@@ -179,6 +183,7 @@ static void job_done(struct job *j)
 	host_changes_done(&j->what);
 	topo_unref(j->old);
 	topo_unref(j->fresh);
+	json_object_put(j->items);
 	(void)host_watch_close(j->watch);
 	*j = (struct job){ 0 };
 }
@@ -225,7 +230,7 @@ static int settle(struct current *c, struct error *err)
 	worker_await(c->worker);
 	c->reading = false;
 	if (j->fresh)
-		r = adopt(c, steal(j->fresh), j->whole, j->what.memory || j->what.host, err);
+		r = adopt(c, j, j->what.memory || j->what.host, err);
 	if (j->r < 0) {
 		c->heard.lost = true;
 		*err = j->err;
@@ -255,7 +260,7 @@ static int read_now(struct current *c, const struct host_changes *what, bool che
 		*err = j->err;
 		c->heard.lost |= j->what.lost;
 	} else if (j->fresh) {
-		r = adopt(c, steal(j->fresh), j->whole, what->memory || what->host, err);
+		r = adopt(c, j, what->memory || what->host, err);
 	}
 	j->what = (struct host_changes){ 0 }; /* the caller's */
 	take_watch(c, j);

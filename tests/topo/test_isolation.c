@@ -132,13 +132,64 @@ static void egress_control_opens(void **state)
 	topo_unref(t);
 }
 
+/* One by one, as the routes say; VFs, of which one stands for its neighbours, among them. */
+static size_t by_routes(struct topo_leak *leak, const struct topo *t, uint32_t m, size_t *vfs)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < topo_count(t); i++) {
+		const struct topo_node *node = topo_at(t, i);
+
+		if (host_kind_is_bridge(node->fn->facts->kind) || node->parent == TOPO_NONE || i == m)
+			continue;
+		*vfs += i > 0 && node->fn->facts->is_vf && topo_at(t, i - 1)->fn->facts == node->fn->facts;
+		for (int back = 0; back < 2; back++) {
+			uint32_t from = back ? i : m, to = back ? m : i;
+			struct topo_route r;
+
+			topo_route(&r, t, NULL, from, to, (struct topo_tlp){ .type = TOPO_WRITE });
+			if (r.verdict == TOPO_DIRECT || (r.verdict == TOPO_UNDECIDED && !r.iommu))
+				leak[n++] = (struct topo_leak){ from, to, r.verdict == TOPO_DIRECT, r.rule, r.decided };
+		}
+	}
+	return n;
+}
+
+static void each_vf_leaks_as_its_route_says(void **state)
+{
+	static const char *const hosts[] = { "hpe-gen9-sriov", "xe9680", "consumer-no-acs", "egress", "ibm-vpc-gx3d-h100-guest", "lab" };
+	static struct topo_leak want[4096], have[4096];
+	size_t vfs = 0, leaks = 0;
+
+	(void)state;
+	for (size_t h = 0; h < ARRAY_SIZE(hosts); h++) {
+		struct topo *t = test_topo_host(hosts[h]);
+
+		for (uint32_t m = 0; m < topo_count(t); m++) {
+			size_t n = by_routes(want, t, m, &vfs);
+
+			assert_int_equal(topo_leaks(have, ARRAY_SIZE(have), t, NULL, &m, 1), n);
+			leaks += n;
+			for (size_t i = 0; i < n; i++) {
+				assert_int_equal(have[i].from, want[i].from);
+				assert_int_equal(have[i].to, want[i].to);
+				assert_int_equal(have[i].certain, want[i].certain);
+				assert_int_equal(have[i].rule, want[i].rule);
+				assert_int_equal(have[i].decided, want[i].decided);
+			}
+		}
+		topo_unref(t);
+	}
+	assert_true(vfs > 0 && leaks > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(as_linux_sets_it_up_nothing_leaks), cmocka_unit_test(a_cleared_port_leaks),
 		cmocka_unit_test(direct_translated_leaks_nothing),   cmocka_unit_test(unknown_is_no_isolation),
 		cmocka_unit_test(a_group_from_other_bits_is_coarse),
-		cmocka_unit_test(egress_control_opens),
+		cmocka_unit_test(egress_control_opens),              cmocka_unit_test(each_vf_leaks_as_its_route_says),
 	};
 
 	return cmocka_run_group_tests_name("isolation", tests, NULL, NULL);
