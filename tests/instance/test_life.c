@@ -143,6 +143,35 @@ static void reserved(void **state)
 	lived_done(&l);
 }
 
+/* No worker has anything to do for a reservation, but the store's log is put away all the same. */
+static void the_log_is_put_away(void **state)
+{
+	struct plan_request req = test_request("{\"name\": \"a\"}");
+	struct error err = ERROR_INIT;
+	struct plan *plan;
+	unsigned i = 0;
+	uint64_t op;
+	struct lived l;
+
+	(void)state;
+	fx_new(&l.fx);
+	l.before = l.running = NULL;
+	fx_open(&l.fx);
+	plan = fx_plan(&fx_a);
+	for (; i < 1000 && !store_is_long(l.fx.m->store); i++) {
+		assert_int_equal(inst_reserve(l.fx.m, &op, &req, plan, "uuid-of-a", &err), 0);
+		(void)fx_delete(&l.fx, "a");
+	}
+	assert_in_range(i, 1, 999);
+	(void)inst_reserve(l.fx.m, &op, &req, plan, "uuid-of-a", &err);
+	for (i = 0; i < 50000 && store_is_long(l.fx.m->store); i++)
+		fx_nap();
+	assert_false(store_is_long(l.fx.m->store));
+	plan_free(plan);
+	plan_request_done(&req);
+	lived_done(&l);
+}
+
 static void stop_and_start(void **state)
 {
 	struct lived l;
@@ -475,7 +504,7 @@ static void consoles(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(generations),	  cmocka_unit_test(reserved),	  cmocka_unit_test(stop_and_start), cmocka_unit_test(wrong_states), cmocka_unit_test(after_a_reboot),
+		cmocka_unit_test(generations),	  cmocka_unit_test(reserved),	  cmocka_unit_test(the_log_is_put_away), cmocka_unit_test(stop_and_start), cmocka_unit_test(wrong_states), cmocka_unit_test(after_a_reboot),
 		cmocka_unit_test(another_card),	  cmocka_unit_test(crashes),	  cmocka_unit_test(start_fails),
 		cmocka_unit_test(stop_fails),	  cmocka_unit_test(kills),	  cmocka_unit_test(consoles),
 	};
