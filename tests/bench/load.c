@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* load — how often a second, and how long each time:
- *   load CLIENTS SECONDS velad SOCKET METHOD:PATH... | velad SOCKET RESERVE:NAME | libvirt URI version|dump NAME|define NAME FILE | hostile SOCKET PATH
+ *   load CLIENTS SECONDS velad SOCKET METHOD:PATH... | velad SOCKET RESERVE:NAME|PLAN: | libvirt URI version|dump NAME|define NAME FILE | hostile SOCKET PATH
  * Each client has a connection of its own, and asks as soon as it has its answer. libvirt's clients are threads, because its library waits;
- * velad's are one thread with epoll(7), where they are several and do not RESERVE. Prints
+ * velad's are one thread with epoll(7), where they are several and neither RESERVE nor PLAN. Prints
  * "CALLS CALLS_PER_SECOND P50_US P99_US P999_US FAILED". hostile: connections that are silent, slow, send without end, or do
  * not read their answers of PATH; prints nothing. RESERVE is an instance made without a start, and deleted; define, a domain that is defined
  * and undefined, with what libvirt's QEMU driver does to its file and the test driver does not. For tests/bench/api. */
@@ -113,6 +113,8 @@ static bool ask(struct client *c, const char *what)
 {
 	const char *path = strchr(what, ':') + 1;
 
+	if (strcmp(what, "PLAN:") == 0)
+		return exchange(c, 4, "POST", "/v1/plans", "{\"gpus\":4,\"vfs_per_gpu\":1,\"vcpus\":4,\"memory\":\"1G\"}");
 	return strncmp(what, "RESERVE:", 8) == 0 ? reserve(c, path) : exchange(c, (int)(path - what - 1), what, path, "");
 }
 
@@ -284,7 +286,7 @@ int main(int argc, char **argv)
 	}
 	virSetErrorFunc(NULL, quiet);
 	for (unsigned i = 0; i < n; i++) {
-		bool libvirt = strcmp(argv[3], "libvirt") == 0, waits = libvirt || strncmp(target[1], "RESERVE:", 8) == 0;
+		bool libvirt = strcmp(argv[3], "libvirt") == 0, waits = libvirt || strncmp(target[1], "RESERVE:", 8) == 0 || strcmp(target[1], "PLAN:") == 0;
 
 		client[i] = (struct client){ .number = i, .us = malloc(SAMPLES_MAX / CLIENTS_MAX * sizeof(uint32_t)) };
 		client[i].fd = libvirt ? -1 : connect_to(target[0]);
