@@ -13,12 +13,17 @@
 #include "plan/gang.h"
 #include "plan/place.h"
 
-#define UNCOUNTED UINT32_MAX
-#define PATIENCE  20000 /* steps of one search; there are some ten for each shape */
+#define PATIENCE 20000 /* steps of one search; there are some ten for each shape */
+
+struct number {
+	unsigned n;
+	bool     more;  /* or more: there are too many ways to look at */
+	uint64_t left;  /* GPUs that could be given and are in none of the bundles */
+};
 
 struct shape {
-	unsigned size, now, empty; /* UNCOUNTED: too many ways to look at */
-	uint64_t left;             /* GPUs that could be given and are in none of the bundles */
+	unsigned      size;
+	struct number now, empty;
 };
 
 static unsigned count_kind(const struct topo *t, enum host_kind kind)
@@ -30,19 +35,100 @@ static unsigned count_kind(const struct topo *t, enum host_kind kind)
 	return n;
 }
 
-static int count(unsigned *ret, uint64_t *left, const struct plan_input *in, unsigned most, struct error *err)
+struct filling { /* of a host, by bundle after bundle */
+	struct plan_input  in;
+	struct plan_taken *taken;
+	struct plan_room  *rooms;
+	struct plan       *plan[PLACE_GPUS_MAX];
+	unsigned           n;
+};
+
+static struct filling *filling_free(struct filling *f)
+{
+	for (unsigned i = 0; f && i < f->n; i++)
+		plan_free(f->plan[i]);
+	if (f) {
+		free(f->taken);
+		free(f->rooms);
+	}
+	free(f);
+	return NULL;
+}
+AUTO_DEFINE(struct filling *, filling_free);
+
+static struct filling *filling_new(const struct plan_input *in)
+{
+	auto_(filling_free) struct filling *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->in = *in;
+	f->in.bare = true;
+	f->taken = calloc(in->ntaken + PLACE_GPUS_MAX * (PLAN_GPUS_MAX * 9 + PLAN_VFS_MAX + PLAN_EXTRAS_MAX), sizeof(*f->taken));
+	f->rooms = calloc(in->nrooms + PLACE_GPUS_MAX * SOLVE_NODES_MAX, sizeof(*f->rooms));
+	if (!f->taken || !f->rooms)
+		return NULL;
+	if (in->ntaken)
+		memcpy(f->taken, in->taken, in->ntaken * sizeof(*f->taken));
+	if (in->nrooms)
+		memcpy(f->rooms, in->room, in->nrooms * sizeof(*f->rooms));
+	f->in.taken = f->taken;
+	f->in.room = f->rooms;
+	return steal(f);
+}
+
+/* GPUs that some bundle of this kind could have yet. */
+static int usable(uint64_t *ret, const struct plan_input *in, struct error *err)
+{
+	auto_(place_close) struct place *p = NULL;
+	auto_(plan_free) struct plan *why = calloc(1, sizeof(*why));
+	int r = why ? place_open(&p, why, in, err) : error_set(err, -ENOMEM, "no memory for the capacity");
+
+	if (r == 0)
+		*ret = p->usable;
+	return r;
+}
+
+/* One bundle after the other, each the best of what is left: at least so many fit at once, and no more than there are GPUs for. */
+static int count_one_by_one(struct number *ret, const struct plan_input *in, unsigned most, struct error *err)
+{
+	auto_(filling_free) struct filling *f = filling_new(in);
+	uint64_t all = 0, left = 0;
+	bool fits = true;
+	int r = f ? usable(&all, in, err) : error_set(err, -ENOMEM, "no memory for the capacity");
+
+	if (r == 0 && (unsigned)__builtin_popcountll(all) / in->request->gpus < most)
+		most = (unsigned)__builtin_popcountll(all) / in->request->gpus;
+	while (r == 0 && fits && f->n < most) {
+		struct plan *plan = NULL;
+
+		r = plan_make(&plan, &f->in, err);
+		fits = r == 0 && plan->fits;
+		if (!fits) {
+			plan_free(plan);
+			continue;
+		}
+		f->plan[f->n++] = plan;
+		plan_take(f->taken, &f->in.ntaken, plan, "another bundle");
+		f->in.nrooms += plan_rooms(&f->rooms[f->in.nrooms], plan, "another bundle");
+	}
+	if (r == 0 && f->n >= ret->n && (r = usable(&left, &f->in, err)) == 0)
+		*ret = (struct number){ .n = f->n, .left = left };
+	ret->more = ret->n < most;
+	return r;
+}
+
+static int count(struct number *ret, const struct plan_input *in, unsigned most, struct error *err)
 {
 	struct error too_many = ERROR_INIT;
 	struct plan_input soon = *in;
 	int r;
 
 	soon.patience = PATIENCE;
-	r = plan_gang_count(ret, left, &soon, most, &too_many);
-
-	if (r == -ETIME) {
-		*ret = UNCOUNTED;
-		r = 0;
-	}
+	*ret = (struct number){ 0 };
+	r = plan_gang_count(&ret->n, &ret->left, &soon, most, &too_many);
+	if (r == -ETIME)
+		return count_one_by_one(ret, in, most, err);
 	return r < 0 ? error_set(err, r, "%s", too_many.text) : r;
 }
 
@@ -92,22 +178,21 @@ static bool of_interest(const struct plan_request *req, const struct bound *b)
 	return (!b->limits || limits) && (!b->gdr || req->gdr == PLAN_GDR_REQUIRED);
 }
 
-static int count_bound(unsigned *ret, const struct plan_input *in, const struct bound *b, unsigned most, struct error *err)
+static int count_bound(struct number *ret, const struct plan_input *in, const struct bound *b, unsigned most, struct error *err)
 {
 	struct plan_request request = only(in->request, b);
 	struct plan_input with = *in;
-	uint64_t ignore;
 
 	with.request = &request;
 	with.boundless = (b->cpus ? 0 : PLAN_BOUNDLESS_CPUS) | (b->memory ? 0 : PLAN_BOUNDLESS_MEMORY) |
 			 (b->partition ? 0 : PLAN_BOUNDLESS_PARTITIONS);
-	return count(ret, &ignore, &with, most, err);
+	return count(ret, &with, most, err);
 }
 
 static const char *some_bundles(struct plan *out, const struct shape *s)
 {
-	const char *number = s->now ? arena_printf(&out->arena, "%u", s->now) : "no";
-	const char *text = number ? arena_printf(&out->arena, "%s bundle%s of %u GPU%s", number, s->now < 2 ? "" : "s", s->size, s->size == 1 ? "" : "s") : NULL;
+	const char *number = s->now.n ? arena_printf(&out->arena, "%u", s->now.n) : "no";
+	const char *text = number ? arena_printf(&out->arena, "%s bundle%s of %u GPU%s", number, s->now.n < 2 ? "" : "s", s->size, s->size == 1 ? "" : "s") : NULL;
 
 	return text ? text : "fewer";
 }
@@ -124,13 +209,13 @@ static void say_bound(struct plan *out, const struct plan_request *req, const st
 }
 
 /* Of nothing by itself is there too little. */
-static void say_together(struct plan *out, const unsigned *n, unsigned most, const struct shape *s)
+static void say_together(struct plan *out, const struct number *of, unsigned most, const struct shape *s)
 {
 	const char *all = "";
 
 	for (size_t i = 0; i < ARRAY_SIZE(bounds) && all; i++)
-		if (n[i] != UNCOUNTED && n[i] < most)
-			all = arena_printf(&out->arena, "%s%s%s enough for %u", all, *all ? ", " : "", bounds[i].what, n[i]);
+		if (!of[i].more && of[i].n < most)
+			all = arena_printf(&out->arena, "%s%s%s enough for %u", all, *all ? ", " : "", bounds[i].what, of[i].n);
 	place_reason(out, "capacity.together", BDF_NONE, "guests made anew nearer together, or less of each of these",
 		     "%s%sbut in the same places for %s", all ? all : "", all && *all ? ", " : "of everything there is enough for more, ",
 		     some_bundles(out, s));
@@ -139,18 +224,18 @@ static void say_together(struct plan *out, const unsigned *n, unsigned most, con
 /* What keeps more from fitting. */
 static int say_short(struct plan *out, const struct plan_input *in, const struct shape *s, unsigned most, struct error *err)
 {
-	unsigned n[ARRAY_SIZE(bounds)];
+	struct number of[ARRAY_SIZE(bounds)];
 	bool said = false, of_vfs = false;
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(bounds) && r == 0; i++) {
 		const struct bound *b = &bounds[i];
 
-		n[i] = UNCOUNTED;
+		of[i].more = true;
 		if (!of_interest(in->request, b) || (b->vfs && of_vfs) || (said && i <= OF_VFS))
 			continue;
-		r = count_bound(&n[i], in, b, most, err);
-		if (r < 0 || n[i] != s->now)
+		r = count_bound(&of[i], in, b, most, err);
+		if (r < 0 || of[i].more || of[i].n != s->now.n)
 			continue;
 		say_bound(out, in->request, b, s);
 		said = true;
@@ -159,7 +244,7 @@ static int say_short(struct plan *out, const struct plan_input *in, const struct
 			return 0; /* all else would be in vain */
 	}
 	if (r == 0 && !said)
-		say_together(out, n, most, s);
+		say_together(out, of, most, s);
 	return r;
 }
 
@@ -226,14 +311,17 @@ static json_object *blocked(struct place *p, const struct plan *why, const struc
 		return NULL;
 	if (s->size > gpus)
 		place_reason(out, "capacity.size", BDF_NONE, "a bigger host", "the host has %u GPU%s", gpus, gpus == 1 ? "" : "s");
-	for (size_t i = 0; i < why->nreasons && s->now != gpus / s->size; i++)
+	if (s->now.more)
+		place_reason(out, "capacity.not-decided", BDF_NONE, "a narrower request",
+			     "%s fit, one taken after the other; whether more do was not decided in %d steps", some_bundles(out, s), PATIENCE);
+	for (size_t i = 0; i < why->nreasons && s->now.n != gpus / s->size; i++)
 		if (!*why->reason[i].device || is_of_interest(p->in->topo, why->reason[i].device))
 			out->reason[out->nreasons++] = why->reason[i];
-	if (s->size <= gpus && (p->off || s->now == UNCOUNTED || s->now >= gpus / s->size || say_short(out, p->in, s, gpus / s->size, err) == 0)) {
-		if (is_about_gpus(out))
-			say_left(out, p, s->left, s->size);
-		if (s->left)
-			plan_partitions_say(&p->partitions, p->in->topo, out, s->left, s->size);
+	if (s->size <= gpus && (p->off || s->now.more || s->now.n >= gpus / s->size || say_short(out, p->in, s, gpus / s->size, err) == 0)) {
+		if (!s->now.more && is_about_gpus(out))
+			say_left(out, p, s->now.left, s->size);
+		if (s->now.left)
+			plan_partitions_say(&p->partitions, p->in->topo, out, s->now.left, s->size);
 		list = plan_reasons_json(out->reason, out->nreasons);
 	} else if (s->size > gpus) {
 		list = plan_reasons_json(out->reason, out->nreasons);
@@ -244,12 +332,13 @@ static json_object *blocked(struct place *p, const struct plan *why, const struc
 
 /* ---- the document ------------------------------------------------------------------------------- */
 
-static void add_count(struct json_out *o, const char *key, unsigned n)
+static void add_count(struct json_out *o, const char *key, const char *at_least, struct number c)
 {
-	if (n == UNCOUNTED)
+	if (c.more)
 		json_add(o, key, NULL);
 	else
-		json_add_uint(o, key, n);
+		json_add_uint(o, key, c.n);
+	json_add_uint(o, at_least, c.n);
 }
 
 /* FGD's measure (USENIX ATC'23) on whole bundles: of the free GPUs, weighted by how often each shape is asked for, the part
@@ -303,12 +392,12 @@ static int add_fragments(struct fragments *all, const struct place *p, const str
 
 	in.request = &request;
 	if (r == 0)
-		r = count(&s.now, &s.left, &in, p->ngpus / s.size, err);
+		r = count(&s.now, &in, p->ngpus / s.size, err);
 	if (r < 0)
 		return r;
-	all->unknown = all->unknown || s.now == UNCOUNTED;
+	all->unknown = all->unknown || s.now.more;
 	all->free += (uint64_t)weight * free;
-	all->left += s.now == UNCOUNTED ? 0 : (uint64_t)weight * (free - s.now * s.size);
+	all->left += (uint64_t)weight * (free - s.now.n * s.size);
 	return 0;
 }
 
@@ -327,13 +416,12 @@ static int add_counts(struct fragments *all, json_object *list, const struct pla
 	auto_(place_close) struct place *p = NULL;
 	auto_(plan_free) struct plan *why = calloc(1, sizeof(*why));
 	struct json_out one, o = { .obj = list };
-	uint64_t ignore;
 	int r = why ? place_open(&p, why, now, err) : error_set(err, -ENOMEM, "no memory for the capacity");
 
 	if (r == 0)
-		r = count(&s->now, &s->left, now, p->ngpus / s->size, err);
+		r = count(&s->now, now, p->ngpus / s->size, err);
 	if (r == 0)
-		r = count(&s->empty, &ignore, &none, p->ngpus / s->size, err);
+		r = count(&s->empty, &none, p->ngpus / s->size, err);
 	if (r == 0)
 		r = add_fragments(all, p, &none, *s, weight, err);
 	if (r < 0)
@@ -343,8 +431,8 @@ static int add_counts(struct fragments *all, json_object *list, const struct pla
 	json_add_uint(&one, "vfs_per_gpu", now->request->vfs_per_gpu);
 	json_add_string(&one, "max_path", topo_class_text(now->request->max_path));
 	json_add_made(&one, "request", plan_request_json(now->request));
-	add_count(&one, "bundles", s->now);
-	add_count(&one, "empty", s->empty);
+	add_count(&one, "bundles", "bundles_at_least", s->now);
+	add_count(&one, "empty", "empty_at_least", s->empty);
 	json_add_made(&one, "blocked", blocked(p, why, s, err));
 	json_append_out(&o, list, &one);
 	return err->code ? err->code : o.failed ? error_set(err, -ENOMEM, "no memory for the capacity") : 0;
@@ -369,15 +457,13 @@ static int add_shape(struct fragments *all, json_object *list, const struct plan
 static int count_free(unsigned *ret, const struct plan_input *now, struct error *err)
 {
 	const struct plan_request one = { .gpus = 1, .name = (char *)"", .tenant = (char *)"", .numa_node = -1, .max_path = TOPO_SYS };
-	auto_(place_close) struct place *p = NULL;
-	auto_(plan_free) struct plan *why = calloc(1, sizeof(*why));
 	struct plan_input in = *now;
+	uint64_t all = 0;
 	int r;
 
 	in.request = &one;
-	r = why ? place_open(&p, why, &in, err) : error_set(err, -ENOMEM, "no memory for the capacity");
-	if (r == 0)
-		*ret = (unsigned)__builtin_popcountll(p->usable);
+	r = usable(&all, &in, err);
+	*ret = (unsigned)__builtin_popcountll(all);
 	return r;
 }
 

@@ -189,21 +189,30 @@ static struct supply look_at_places(const struct few *q)
 	return ret;
 }
 
+static uint32_t needed_places(const struct few *q)
+{
+	uint64_t nodes = 0;
+
+	for (uint64_t left = q->s->w->needed; left; left &= left - 1)
+		nodes |= q->s->h->nic_node[lowest(left)] < q->s->h->nnodes ? UINT64_C(1) << q->s->h->nic_node[lowest(left)] : 0;
+	return places_of(q, nodes);
+}
+
 /* Of some sets, those that may have their devices where so many cells fit; `least` are the nodes that GPUs of any are on. */
 static struct sets on_places(const struct few *q, struct sets some, struct supply from, uint32_t cells, uint32_t least)
 {
 	struct sets places = both(from.enough, q->room[cells > SOLVE_FEW || q->any_number ? 0 : cells]);
-	uint32_t needed = 0, most = cells < q->h->nplaces ? cells : q->h->nplaces;
+	uint32_t most = cells < q->h->nplaces ? cells : q->h->nplaces;
 
 	for (uint32_t more = 0; more < q->want && least + more < most && from.some && any(places); more++)
 		places = with_one_less(places, from.some);
-	for (uint32_t p = 0; p < q->h->nplaces && q->s->w->needed; p++)
-		needed |= (uint32_t)((q->s->h->on_node[q->h->place[p]] & q->s->w->needed) != 0) << p;
-	if (q->h->own_places && !needed)
+	for (uint32_t left = q->s->w->needed ? needed_places(q) : 0; left; left &= left - 1) /* they are among them anyway */
+		places = with_one_less(both(places, with(lowest(left))), left & -left);
+	if (q->h->own_places)
 		return both(some, places);
 	for (uint32_t i = 0; i < 4; i++)
 		for (uint64_t left = some.w[i]; left; left &= left - 1) {
-			uint32_t on = q->h->places[64 * i + lowest(left)] | needed;
+			uint32_t on = q->h->places[64 * i + lowest(left)];
 
 			some.w[i] &= ~(places.w[on >> 6] >> (on & 63) & 1 ? 0 : left & -left);
 		}

@@ -230,23 +230,31 @@ static uint32_t serve_whole_needs(struct match *m, uint64_t nics)
 	return given;
 }
 
-/* What no GPU needs goes where the fewest VFs are. */
+/* What no GPU needs goes where the fewest VFs are: one to each that has as few. */
 static bool fill_up(struct match *m, uint64_t nics, uint32_t left)
 {
-	for (; left; left--) {
-		uint32_t best = SOLVE_NICS_MAX;
+	while (left) {
+		uint32_t fewest = UINT32_MAX;
 
 		for (uint64_t rest = nics; rest; rest &= rest - 1) {
 			uint32_t n = lowest(rest);
 
-			if (m->used[n] < m->cap[n] &&
-			    (best == SOLVE_NICS_MAX || m->used[n] + m->f->load[n] < m->used[best] + m->f->load[best]))
-				best = n;
+			if (m->used[n] >= m->cap[n])
+				nics &= ~(rest & -rest);
+			else
+				fewest = least(fewest, (uint32_t)m->used[n] + m->f->load[n]);
 		}
-		if (best == SOLVE_NICS_MAX)
+		if (!nics)
 			return false;
-		m->used[best]++;
-		m->touched |= UINT64_C(1) << best;
+		for (uint64_t rest = nics; rest && left; rest &= rest - 1) {
+			uint32_t n = lowest(rest);
+
+			if ((uint32_t)m->used[n] + m->f->load[n] > fewest)
+				continue;
+			m->used[n]++;
+			m->touched |= rest & -rest;
+			left--;
+		}
 	}
 	return true;
 }

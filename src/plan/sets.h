@@ -114,14 +114,17 @@ static inline struct sets with_one_less(struct sets a, uint32_t gpus)
 {
 	struct sets ret = a;
 
-#pragma GCC unroll 6
-	for (uint32_t d = 0; d < 6; d++)
+	for (uint32_t left = gpus & 63; left; left &= left - 1)
 #pragma GCC unroll 4
 		for (uint32_t w = 0; w < 4; w++)
-			ret.w[w] |= (a.w[w] & with_word[d]) >> (1u << d) & -(uint64_t)(gpus >> d & 1);
-	for (uint32_t w = 0; w < 2; w++) {
-		ret.w[2 * w] |= a.w[2 * w + 1] & -(uint64_t)(gpus >> 6 & 1);
-		ret.w[w] |= a.w[w + 2] & -(uint64_t)(gpus >> 7 & 1);
+			ret.w[w] |= (a.w[w] & with_word[lowest(left)]) >> (left & -left);
+	if (gpus & 64) {
+		ret.w[0] |= a.w[1];
+		ret.w[2] |= a.w[3];
+	}
+	if (gpus & 128) {
+		ret.w[0] |= a.w[2];
+		ret.w[1] |= a.w[3];
 	}
 	return ret;
 }

@@ -23,11 +23,14 @@ static const struct ctl_column columns[COLUMNS] = {
 	[SHAPE] = { "BUNDLE", CTL_LEFT }, [NOW] = { "FIT NOW", CTL_RIGHT }, [EMPTY] = { "IF ALL WERE FREE", CTL_RIGHT },
 };
 
-static const char *number(char buf[24], json_object *o, const char *key)
+static const char *number(char buf[24], json_object *o, const char *key, const char *at_least)
 {
 	int64_t n = ctl_doc_int(o, key, -1);
 
-	(void)snprintf(buf, 24, n < 0 ? "?" : "%" PRId64, n);
+	if (n < 0)
+		(void)snprintf(buf, 24, ">= %" PRId64, ctl_doc_int(o, at_least, 0));
+	else
+		(void)snprintf(buf, 24, "%" PRId64, n);
 	return buf;
 }
 
@@ -37,7 +40,7 @@ static bool add_shape(struct libscols_table *t, json_object *s)
 	long long gpus = (long long)ctl_doc_int(s, "gpus", 0), vcpus = (long long)ctl_doc_int(req, "vcpus", 0);
 	uint64_t memory = (uint64_t)ctl_doc_int(req, "memory", 0);
 	char shape[160], now[24], empty[24], size[SIZE_TEXT_MAX];
-	const char *cell[COLUMNS] = { shape, number(now, s, "bundles"), number(empty, s, "empty") };
+	const char *cell[COLUMNS] = { shape, number(now, s, "bundles", "bundles_at_least"), number(empty, s, "empty", "empty_at_least") };
 	size_t n = (size_t)snprintf(shape, sizeof(shape), "%lld GPU%s", gpus, gpus == 1 ? "" : "s");
 
 	if (ctl_doc_int(s, "vfs_per_gpu", 0) || ctl_doc_int(req, "vfs", 0))

@@ -5,6 +5,7 @@
 
 #include "host/inventory.h"
 #include "support.h"
+#include "synth.h"
 
 #define SHAPE 1 /* two GPUs */
 
@@ -221,12 +222,44 @@ static void limits(void **state)
 	fx_done(&fx);
 }
 
+/* More GPUs than all ways to give them are looked at: one bundle after the other fits at least, and is the number if there are no
+ * GPUs for more. */
+static void more_than_sixteen(void **state)
+{
+	static const struct { unsigned bridges, gpus; int bundles, at_least; } cases[] = { { 2, 3, 24, 24 }, { 3, 3, -1, 32 } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct synth host = { .nodes = 2, .bridges = cases[i].bridges, .switches = 2, .gpus = cases[i].gpus, .nics = 1, .total_vfs = 8,
+				      .free_mib = 65536 };
+		autofree char *text = synth_text(&host);
+		struct fx fx = { .in = { .topo = test_topo_text(text), .policy = TEST_POLICY } };
+		json_object *s, *n, *list;
+		size_t said = 0;
+
+		fx.in.policy.nshapes = 1;
+		(void)shape(&fx);
+		s = json_object_array_get_idx(json_object_object_get(fx.doc, "shapes"), 0);
+		n = json_object_object_get(s, "bundles");
+		list = json_object_object_get(s, "blocked");
+		assert_int_equal(n ? json_object_get_int(n) : -1, cases[i].bundles);
+		assert_int_equal(json_object_get_int(json_object_object_get(s, "bundles_at_least")), cases[i].at_least);
+		assert_int_equal(json_object_get_int(json_object_object_get(s, "empty_at_least")), cases[i].at_least);
+		for (size_t k = 0; k < json_object_array_length(list); k++)
+			said += strcmp(json_object_get_string(json_object_object_get(json_object_array_get_idx(list, k), "rule")),
+				       "capacity.not-decided") == 0;
+		assert_int_equal(said, cases[i].bundles < 0);
+		fx_done(&fx);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cpus), cmocka_unit_test(hugepages), cmocka_unit_test(plain_memory), cmocka_unit_test(both),
 		cmocka_unit_test(not_in_the_same_places), cmocka_unit_test(vfs), cmocka_unit_test(paths), cmocka_unit_test(routes),
 		cmocka_unit_test(partitions), cmocka_unit_test(gpus), cmocka_unit_test(limits),
+		cmocka_unit_test(more_than_sixteen),
 	};
 
 	return cmocka_run_group_tests_name("capacity", tests, NULL, NULL);
