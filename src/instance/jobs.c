@@ -35,12 +35,23 @@ static int note_devices(struct inst_manager *m, struct store_tx *tx, const struc
 	return r == 0 && started ? rows_instance_boot(tx, j->in->name, m->adopt.boot, err) : r;
 }
 
+/* Somebody has asked for its deletion while an operation of velad's own ran: that comes next, and has the state already. */
+static int is_taken_over(struct store_tx *tx, bool *ret, struct job *j, struct error *err)
+{
+	struct rows_instance *now = NULL;
+	int r = op_is_own(j->op->kind) ? rows_instance_find(tx, &now, j->in->name, &j->arena, err) : 0;
+
+	*ret = r == 0 && now && now->state == INST_DELETING;
+	return r;
+}
+
 static int commit_end(struct inst_manager *m, struct job *j, enum inst_state next, bool drop_devices,
 		      struct error *err)
 {
 	auto_(json_object_put) json_object *steps =
 		json_steps(j->steps.step, j->steps.n, job_kinds[j->op->kind].backwards);
 	auto_(store_end) struct store_tx *tx = NULL;
+	bool over = false;
 	int r;
 
 	j->op->steps = steps ? json_text(steps) : NULL;
@@ -52,7 +63,11 @@ static int commit_end(struct inst_manager *m, struct job *j, enum inst_state nex
 		atomic_fetch_add(&m->domain_news, 1);
 	if (r == 0)
 		r = note_devices(m, tx, j, next, drop_devices, err);
-	if (r == 0 && next != j->in->state) /* a reboot leaves it as it is */
+	if (r == 0)
+		r = is_taken_over(tx, &over, j, err);
+	if (r == 0 && over)
+		j->then = 0;
+	else if (r == 0 && next != j->in->state) /* a reboot leaves it as it is */
 		r = inst_enter(tx, j->in, next, j->op->detail ? j->op->detail : j->note, err);
 	else if (r == 0 && j->note)
 		r = rows_instance_error(tx, j->in->name, j->note, err);
@@ -101,7 +116,7 @@ int job_end(struct inst_manager *m, struct job *j, enum inst_state next, bool dr
 
 int job_wait(struct inst_manager *m, struct job *j, const struct error *why, bool drop_devices, struct error *err)
 {
-	bool said = j->op->detail && strcmp(j->op->detail, why->text) == 0;
+	bool said = j->op->detail && strcmp(j->op->detail, why->text) == 0, over = false;
 	auto_(store_end) struct store_tx *tx = NULL;
 	int r;
 
@@ -113,15 +128,19 @@ int job_wait(struct inst_manager *m, struct job *j, const struct error *why, boo
 	r = store_begin(&tx, m->store, err);
 	if (r == 0 && drop_devices)
 		r = rows_devices_drop(tx, j->in->name, err);
-	if (r == 0 && j->note)
+	if (r == 0)
+		r = is_taken_over(tx, &over, j, err);
+	if (r == 0 && j->note && !over)
 		r = rows_instance_error(tx, j->in->name, j->note, err);
 	if (r == 0)
 		r = op_wait(tx, j->op, err);
+	if (r == 0 && over)
+		r = op_yield(tx, j->in->name, err);
 	if (r == 0)
 		r = store_commit(tx, err);
 	if (r < 0)
 		return r;
-	if (!said)
+	if (!said && !over)
 		log_warning("%s failed, and is tried again: %s", op_kind_text(j->op->kind), why->text);
 	if (m->env.changed)
 		m->env.changed(m->env.self);

@@ -77,13 +77,22 @@ static int begin(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct 
 {
 	const struct asked *a = arg;
 	struct rows_instance *in = NULL;
+	enum inst_state state;
+	uint64_t gate = 0;
 	int r = rows_instance_find(tx, &in, a->name, arena, err);
 
 	if (r == 0 && (!in || rows_is_holder(a->name)))
 		return error_set(err, -ENOENT, "there is no instance %s", a->name);
 	if (r == 0)
+		r = op_gate(tx, &gate, a->name, err);
+	if (r == 0 && !gate)
 		r = op_check_none(tx, a->name, err);
-	if (r == 0 && !(a->wish->from >> in->state & 1))
+	if (r == 0 && gate && a->wish->op == OP_STOP) { /* that is what it does */
+		*ret_op = gate;
+		return 0;
+	}
+	state = r == 0 && gate && a->wish->op == OP_START ? INST_STOPPED : r == 0 ? in->state : INST_FAILED; /* it is when its turn comes */
+	if (r == 0 && !(a->wish->from >> state & 1))
 		return error_set(err, -EBUSY, "instance %s is %s; %s", a->name, inst_state_text(in->state), a->wish->instead);
 	if (r == 0)
 		r = replan_forget_start(tx, a->name, err);

@@ -299,7 +299,7 @@ int manager_check_idle(struct store_tx *tx, const struct rows_instance *in, stru
 	r = op_yield(tx, in->name, err);
 	if (r == 0)
 		r = op_find(tx, &op, in->operation, arena, err);
-	if (r == 0 && op && op->finished == 0)
+	if (r == 0 && op && op->finished == 0 && !op_is_own(op->kind))
 		return error_set(err, -EBUSY, "operation %llu (%s) runs on %s%s; wait for its end",
 				 (unsigned long long)op->id, op_kind_text(op->kind), rows_is_holder(in->name) ? "" : "instance ", in->name);
 	return r;

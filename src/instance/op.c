@@ -275,11 +275,23 @@ int op_due(struct store_tx *tx, int64_t *ret, int64_t after, struct error *err)
 
 int op_yield(struct store_tx *tx, const char *name, struct error *err)
 {
-	int r = store_exec(tx, "UPDATE operation SET state = 'cancelled', code = ?, detail = 'another operation does as much', finished = ?, steps = '[]'"
-			       " WHERE finished = 0 AND state = 'queued' AND kind IN (?, ?) AND instance = ?",
-			   ARGS(ARG_INT(-ECANCELED), ARG_INT(time(NULL)), ARG_TEXT(op_kind_text(OP_UNDO)), ARG_TEXT(op_kind_text(OP_GATE)),
-				ARG_TEXT(name)), err);
+	int r = store_exec(tx, "UPDATE operation SET state = 'cancelled', code = ?1, detail = 'another operation makes it needless', finished = ?2, steps = '[]'"
+			       " WHERE finished = 0 AND state = 'queued' AND instance = ?3 AND (kind IN ('undo', 'gate') OR (kind = 'start' AND"
+			       " EXISTS(SELECT 1 FROM operation AS o WHERE o.finished = 0 AND o.instance = ?3 AND o.kind = 'gate')))",
+			   ARGS(ARG_INT(-ECANCELED), ARG_INT(time(NULL)), ARG_TEXT(name)), err);
 
 	store_ends(tx);
 	return r;
+}
+
+bool op_is_own(enum op_kind k)
+{
+	return k == OP_UNDO || k == OP_GATE;
+}
+
+int op_gate(struct store_tx *tx, uint64_t *ret, const char *name, struct error *err)
+{
+	return number(tx, ret, "SELECT CASE WHEN count(*) = sum(kind = ?1) THEN coalesce(max(id), 0) ELSE 0 END FROM operation"
+			       " WHERE finished = 0 AND instance = ?2",
+		      ARGS(ARG_TEXT(op_kind_text(OP_GATE)), ARG_TEXT(name)), err);
 }

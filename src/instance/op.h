@@ -70,5 +70,8 @@ int op_wait(struct store_tx *tx, struct op *op, struct error *err);
 int op_wake(struct store_tx *tx, struct error *err); /* those that wait are due now */
 /* When the first of those is due that are so after this time, microseconds since 1970; 0: there is none. */
 int op_due(struct store_tx *tx, int64_t *ret, int64_t after, struct error *err);
-/* Those of velad's own that wait, and that one does as much as, which a client wants: they end as cancelled. */
+/* Those of velad's own that wait, a start after them included, and that are needless by one that a client wants: they end as cancelled. */
 int op_yield(struct store_tx *tx, const char *name, struct error *err);
+bool op_is_own(enum op_kind k); /* of velad's own: nobody asked for it, and it refuses nobody anything */
+/* OP_GATE of this name, if that is all that waits or runs; 0: it is not. */
+int op_gate(struct store_tx *tx, uint64_t *ret, const char *name, struct error *err);

@@ -247,11 +247,7 @@ static inline uint64_t fx_delete(struct fx *fx, const char *name)
 	struct error err = ERROR_INIT;
 	uint64_t op = 0;
 
-	for (int i = 0; i < 10000 && inst_delete(fx->m, &op, name, &err) == -EBUSY && strstr(err.text, "(undo) runs"); i++) {
-		err = ERROR_INIT; /* a daemon that began just now tries at once what the last one could not */
-		fx_nap();
-	}
-	if (err.code)
+	if (inst_delete(fx->m, &op, name, &err) < 0)
 		fail_msg("%s", err.text);
 	return op;
 }

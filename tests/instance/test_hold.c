@@ -53,11 +53,7 @@ static bool restore(struct fx *fx)
 	struct error err = ERROR_INIT;
 	uint64_t op = 0;
 
-	for (int i = 0; i < 10000 && inst_acs_restore(fx->m, &op, &err) == -EBUSY && strstr(err.text, "(undo) runs"); i++) {
-		err = ERROR_INIT; /* a daemon that began just now tries at once what the last one could not */
-		fx_nap();
-	}
-	if (err.code)
+	if (inst_acs_restore(fx->m, &op, &err) < 0)
 		fail_msg("%s", err.text);
 	return fx_wait(fx, op);
 }

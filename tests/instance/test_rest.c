@@ -397,12 +397,70 @@ static void by_itself_unknown(void **state)
 	}
 }
 
+/* What is asked for while velad's own operation waits or runs is taken, and done after it. */
+static void asked_meanwhile(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		struct error err = ERROR_INIT;
+		struct rested r;
+		uint64_t op = 0, gate;
+
+		rested_new(&r, &fx_a);
+		fake_pause(r.fx.machine, i < 3 ? "reset" : "domain"); /* it runs */
+		fake_domain_is(r.fx.machine, "a", ACT_DOMAIN_SHUTOFF);
+		inst_domain_changed(r.fx.m, "a", ACT_DOMAIN_SHUTOFF);
+		fx_await_call(&r.fx, i < 3 ? "reset" : "domain");
+		gate = last_op(&r, "gate");
+		if (i % 3 == 2) {
+			assert_int_equal(inst_order(r.fx.m, &op, "a", INST_REBOOT, 0, &err), -EBUSY);
+			assert_string_equal(err.text, "instance a is stopping; only one that runs can be rebooted");
+			op = fx_order(&r.fx, "a", INST_STOP, 0);
+			assert_int_equal(op, gate);
+		} else {
+			op = i % 3 == 0 ? fx_order(&r.fx, "a", INST_START, 0) : fx_delete(&r.fx, "a");
+			assert_true(op > gate);
+		}
+		fake_pause(r.fx.machine, "");
+		assert_true(fx_wait(&r.fx, op));
+		assert_true(fx_wait(&r.fx, gate) || i % 3 == 1); /* a delete may have made it needless */
+		fx_expect_state(&r.fx, "a", i % 3 == 0 ? "running" : i % 3 == 1 ? "" : "stopped");
+		if (i % 3 == 1)
+			fx_create_done(&r.fx, &fx_a);
+		rested_done(&r, "a");
+	}
+}
+
+/* So is a delete of one that is given back. */
+static void deleted_meanwhile(void **state)
+{
+	struct rested r;
+	uint64_t op;
+
+	(void)state;
+	rested_new(&r, &fx_a);
+	fake_break(r.fx.machine, "domain_stop");
+	assert_false(fx_wait(&r.fx, fx_delete(&r.fx, "a")));
+	fx_close(&r.fx);
+	fake_pause(r.fx.machine, "domain_stop");
+	fake_break(r.fx.machine, "");
+	fx_open(&r.fx);
+	fx_await_call(&r.fx, "domain_stop"); /* by the undo */
+	op = fx_delete(&r.fx, "a");
+	fake_pause(r.fx.machine, "");
+	assert_true(fx_wait(&r.fx, op));
+	fx_expect_state(&r.fx, "a", "");
+	fx_create_done(&r.fx, &fx_a);
+	rested_done(&r, "a");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(side_by_side), cmocka_unit_test(sick), cmocka_unit_test(interrupted), cmocka_unit_test(deleted),
 					    cmocka_unit_test(by_hand), cmocka_unit_test(gone), cmocka_unit_test(by_itself),
 					    cmocka_unit_test(by_itself_sick), cmocka_unit_test(by_itself_again),
-					    cmocka_unit_test(by_itself_not), cmocka_unit_test(by_itself_unknown) };
+					    cmocka_unit_test(by_itself_not), cmocka_unit_test(by_itself_unknown),
+					    cmocka_unit_test(asked_meanwhile), cmocka_unit_test(deleted_meanwhile) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
