@@ -206,3 +206,10 @@ static inline bool test_has_reason(const struct plan *p, const char *rule)
 			return true;
 	return false;
 }
+
+static inline void test_refused_with(struct plan *p, const char *rule)
+{
+	if (p->fits || !test_has_reason(p, rule))
+		fail_msg("fits %d; not %s but %s", p->fits, rule, p->nreasons ? p->reason[p->nreasons - 1].rule : "-");
+	plan_free(p);
+}

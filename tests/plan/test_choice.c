@@ -46,13 +46,6 @@ static void fits_with(struct plan *p, const char *gpus)
 	plan_free(p);
 }
 
-static void refused_with(struct plan *p, const char *rule)
-{
-	if (p->fits || !test_has_reason(p, rule))
-		fail_msg("fits %d; not %s but %s", p->fits, rule, p->nreasons ? p->reason[p->nreasons - 1].rule : "-");
-	plan_free(p);
-}
-
 /* Case 31, NVIDIA/k8s-device-plugin#1193: 4 guests with one GPU, then 2 with two: these must still find pairs on one switch. */
 static void case_31_singles_leave_pairs(void **state)
 {
@@ -134,7 +127,7 @@ static void case_37_rails_are_kept(void **state)
 	plan_free(p);
 	topo_unref(t);
 	t = synth_topo(&pairs); /* two GPUs and one port per switch: nobody says which pairs */
-	refused_with(test_plan(t, "{\"gpus\":1,\"vfs_per_gpu\":1,\"rails\":true}", NULL, 0), "rail.none");
+	test_refused_with(test_plan(t, "{\"gpus\":1,\"vfs_per_gpu\":1,\"rails\":true}", NULL, 0), "rail.none");
 	topo_unref(t);
 }
 
@@ -174,13 +167,13 @@ static void models_count_once(void **state)
 	t = test_topo_text(text);
 	fits_with(test_plan(t, "{\"gpus\":2,\"models\":[\"10de:*\",\"10de:2330\"]}", NULL, 0), "13:00.0 14:00.0");
 	fits_with(test_plan(t, "{\"gpus\":1,\"model\":\"10de:26b3\"}", NULL, 0), "14:00.0");
-	refused_with(test_plan(t, "{\"gpus\":2,\"models\":[\"10de:2330\",\"10de:2330\"]}", NULL, 0), "gpu.count");
-	refused_with(test_plan(t, "{\"gpus\":2,\"models\":[\"10de:2330\",\"10de:2331\"]}", NULL, 0), "gpu.model");
-	refused_with(test_plan(t, "{\"gpus\":1,\"model\":\"1002:*\"}", NULL, 0), "gpu.model");
+	test_refused_with(test_plan(t, "{\"gpus\":2,\"models\":[\"10de:2330\",\"10de:2330\"]}", NULL, 0), "gpu.count");
+	test_refused_with(test_plan(t, "{\"gpus\":2,\"models\":[\"10de:2330\",\"10de:2331\"]}", NULL, 0), "gpu.model");
+	test_refused_with(test_plan(t, "{\"gpus\":1,\"model\":\"1002:*\"}", NULL, 0), "gpu.model");
 	topo_unref(t);
 	t = synth_topo(&s);
-	refused_with(test_plan(t, "{\"gpus\":2,\"models\":[\"10de:*\",\"10de:26b3\"]}", NULL, 0), "models.none");
-	refused_with(test_plan(t, "{\"gpus\":1,\"model\":\"h1000\"}", NULL, 0), "model.unknown");
+	test_refused_with(test_plan(t, "{\"gpus\":2,\"models\":[\"10de:*\",\"10de:26b3\"]}", NULL, 0), "models.none");
+	test_refused_with(test_plan(t, "{\"gpus\":1,\"model\":\"h1000\"}", NULL, 0), "model.unknown");
 	topo_unref(t);
 }
 
@@ -198,7 +191,7 @@ static void spread_takes_ports(void **state)
 	assert_int_equal(p->worst_path, TOPO_PIX);
 	assert_int_equal(p->gpu_path, TOPO_PHB);
 	plan_free(p);
-	refused_with(test_plan(t, "{\"vfs\":5,\"spread\":\"pf\"}", NULL, 0), "bundle.none");
+	test_refused_with(test_plan(t, "{\"vfs\":5,\"spread\":\"pf\"}", NULL, 0), "bundle.none");
 	topo_unref(t);
 }
 
@@ -211,8 +204,8 @@ static void limits_strict_and_loose(void **state)
 
 	(void)state;
 	fits_with(test_plan(t, "{\"gpus\":1,\"vfs_per_gpu\":1,\"min_bandwidth\":504}", NULL, 0), "19:00.0");
-	refused_with(test_plan(t, "{\"gpus\":1,\"vfs_per_gpu\":1,\"min_bandwidth\":505}", NULL, 0), "pair.none");
-	refused_with(test_plan(t, "{\"gpus\":2,\"vfs_per_gpu\":1,\"max_gpu_path\":\"PIX\",\"vcpus\":2}", NULL, 0), "nearest");
+	test_refused_with(test_plan(t, "{\"gpus\":1,\"vfs_per_gpu\":1,\"min_bandwidth\":505}", NULL, 0), "pair.none");
+	test_refused_with(test_plan(t, "{\"gpus\":2,\"vfs_per_gpu\":1,\"max_gpu_path\":\"PIX\",\"vcpus\":2}", NULL, 0), "nearest");
 	p = test_plan(t, "{\"gpus\":2,\"vfs_per_gpu\":1,\"max_gpu_path\":\"PIX\",\"min_bandwidth\":800,\"policy\":\"loose\",\"gdr\":\"off\"}", NULL, 0);
 	assert_true(p->fits);
 	assert_int_equal(p->nnotes, 2);
@@ -232,8 +225,8 @@ static void degraded_links(void **state)
 	struct topo *t = test_topo_host("cascade");
 
 	(void)state;
-	refused_with(test_plan(t, "{\"gpus\":3,\"numa_node\":1}", NULL, 0), "link.degraded");
-	refused_with(test_plan(t, "{\"gpus\":1,\"vfs_per_gpu\":1,\"max_path\":\"PHB\",\"require\":[\"0000:31:00.0\"]}", NULL, 0), "link.degraded");
+	test_refused_with(test_plan(t, "{\"gpus\":3,\"numa_node\":1}", NULL, 0), "link.degraded");
+	test_refused_with(test_plan(t, "{\"gpus\":1,\"vfs_per_gpu\":1,\"max_path\":\"PHB\",\"require\":[\"0000:31:00.0\"]}", NULL, 0), "link.degraded");
 	fits_with(test_plan(t, "{\"gpus\":2,\"numa_node\":0}", NULL, 0), "13:00.0 17:00.0");
 	topo_unref(t);
 }
@@ -269,26 +262,8 @@ static void ports_without_a_link(void **state)
 	struct topo *t = changed_topo("xe9680", "/carrier\t1", "/carrier\t0");
 
 	(void)state;
-	refused_with(test_plan(t, "{\"gpus\":1,\"vfs_per_gpu\":1}", NULL, 0), "nic.no-link");
+	test_refused_with(test_plan(t, "{\"gpus\":1,\"vfs_per_gpu\":1}", NULL, 0), "nic.no-link");
 	fits_with(test_plan(t, "{\"gpus\":1}", NULL, 0), "19:00.0");
-	topo_unref(t);
-}
-
-/* Nodes without CPUs are no place for a cell; cells that are asked for beyond the devices' are the nearest. */
-static void cells_and_pages(void **state)
-{
-	struct topo *t = test_topo_host("snc4");
-	struct plan *p = test_plan(t, "{\"gpus\":1,\"cells\":2,\"vcpus\":7,\"memory\":\"2G\"}", NULL, 0);
-
-	(void)state;
-	assert_true(p->fits);
-	assert_int_equal(p->ncells, 2);
-	assert_true(p->cell[0].host_node == 0 && p->cell[1].host_node == 1);
-	assert_true(p->cell[0].vcpus == 4 && p->cell[1].vcpus == 3);
-	assert_true(p->cell[0].memory == 1u << 30 && p->cell[1].memory == 1u << 30);
-	plan_free(p);
-	refused_with(test_plan(t, "{\"gpus\":2,\"cells\":1,\"vcpus\":4}", NULL, 0), "cells.fewer");
-	refused_with(test_plan(t, "{\"gpus\":1,\"memory\":\"64G\",\"hugepages\":\"512M\"}", NULL, 0), "hugepages.short");
 	topo_unref(t);
 }
 
@@ -353,13 +328,13 @@ static void cores_are_exclusive(void **state)
 	assert_int_equal(common(p->cell[0].cpus, next->cell[0].cpus), 0);
 	plan_free(next);
 	(void)snprintf(json, sizeof(json), "{\"numa_node\":0,\"vcpus\":%u}", all - 5);
-	refused_with(with_rooms(t, json, room, 1, false), "cpus.short");
+	test_refused_with(with_rooms(t, json, room, 1, false), "cpus.short");
 	next = with_rooms(t, json, room, 1, true);
 	assert_true(next->fits);
 	assert_int_equal(cpuset_count(next->cell[0].cpus), all);
 	plan_free(next);
 	room[0].cpus = NULL; /* of a guest that floats over all of the node */
-	refused_with(with_rooms(t, "{\"numa_node\":0,\"vcpus\":1}", room, 1, false), "cpus.short");
+	test_refused_with(with_rooms(t, "{\"numa_node\":0,\"vcpus\":1}", room, 1, false), "cpus.short");
 	plan_free(p);
 	topo_unref(t);
 }
@@ -380,10 +355,10 @@ static void memory_is_promised(void **state)
 		(void)snprintf(json, sizeof(json), "{\"numa_node\":0,\"memory\":\"%lluM\"}", (unsigned long long)(free - (backed ? 0 : 1024)));
 		assert_fits(with_rooms(t, json, &room, 1, false));
 		(void)snprintf(json, sizeof(json), "{\"numa_node\":0,\"memory\":\"%lluM\"}", (unsigned long long)(free - (backed ? 0 : 1024) + 1));
-		refused_with(with_rooms(t, json, &room, 1, false), "memory.short");
+		test_refused_with(with_rooms(t, json, &room, 1, false), "memory.short");
 	}
 	room.memory = (total - 100) << 20;
-	refused_with(with_rooms(t, "{\"numa_node\":0,\"memory\":\"101M\"}", &room, 1, false), "memory.short");
+	test_refused_with(with_rooms(t, "{\"numa_node\":0,\"memory\":\"101M\"}", &room, 1, false), "memory.short");
 	room.hugepages = 2u << 20; /* another pool */
 	assert_fits(with_rooms(t, "{\"numa_node\":0,\"memory\":\"101M\"}", &room, 1, false));
 	topo_unref(t);
@@ -403,10 +378,10 @@ static void exclusive_is_the_host(void **state)
 	assert_int_equal(p->ngpus, 8);
 	assert_int_equal(p->nvfs, 8);
 	plan_free(p);
-	refused_with(with_rooms(t, "{\"exclusive\":true,\"vcpus\":8}", &room, 1, false), "host.shared");
+	test_refused_with(with_rooms(t, "{\"exclusive\":true,\"vcpus\":8}", &room, 1, false), "host.shared");
 	room.exclusive = true;
-	refused_with(with_rooms(t, "{\"vfs\":1}", &room, 1, false), "host.exclusive");
-	refused_with(with_rooms(t, "{}", &room, 1, false), "host.exclusive");
+	test_refused_with(with_rooms(t, "{\"vfs\":1}", &room, 1, false), "host.exclusive");
+	test_refused_with(with_rooms(t, "{}", &room, 1, false), "host.exclusive");
 	topo_unref(t);
 }
 
@@ -467,8 +442,8 @@ static void quarantined_are_not_given(void **state)
 	assert_string_equal(p->reason[p->nreasons - 1].device, "0000:4c:00.0");
 	assert_non_null(strstr(p->reason[p->nreasons - 1].observed, "quarantined"));
 	plan_free(p);
-	refused_with(plan_in(in, "{\"gpus\":1,\"require\":[\"0000:4c:00.0\"]}"), "device.quarantined");
-	refused_with(plan_in(in, "{\"exclusive\":true,\"vcpus\":8}"), "device.quarantined");
+	test_refused_with(plan_in(in, "{\"gpus\":1,\"require\":[\"0000:4c:00.0\"]}"), "device.quarantined");
+	test_refused_with(plan_in(in, "{\"exclusive\":true,\"vcpus\":8}"), "device.quarantined");
 	fits_with(plan_in(in, "{\"gpus\":7,\"vcpus\":8,\"memory\":\"4G\"}"), "19:00.0 3b:00.0 5d:00.0 9b:00.0 bb:00.0 cb:00.0 db:00.0");
 	in = (struct plan_input){ .topo = t, .sick = &sick[1], .nsick = 1 };
 	p = plan_in(in, "{\"gpus\":1,\"vfs_per_gpu\":1,\"max_path\":\"PIX\",\"require\":[\"0000:3b:00.0\"]}");
@@ -483,70 +458,6 @@ static void quarantined_are_not_given(void **state)
 	assert_true(!p->fits && test_has_reason(p, "device.quarantined") && !test_has_reason(p, "device.taken"));
 	assert_string_equal(p->reason[p->nreasons - 1].needed, "7 GPUs"); /* no single thing would help */
 	plan_free(p);
-	topo_unref(t);
-}
-
-static struct plan *plan_keeping(const struct topo *t, unsigned host_cores, const char *json)
-{
-	struct plan_request req = test_request(json);
-	struct plan_input in = { .topo = t, .request = &req, .policy = TEST_POLICY };
-	struct error err = ERROR_INIT;
-	struct plan *p = NULL;
-
-	in.policy.host_cores = host_cores;
-	if (plan_make(&p, &in, &err) < 0)
-		fail_msg("%s", err.text);
-	plan_request_done(&req);
-	return p;
-}
-
-/* snc4: eight nodes of 14 cores with two threads, core i of node 0 is CPUs i and 112 + i; and two nodes without CPUs. */
-static void cpus_are_whole_cores(void **state)
-{
-	struct topo *t = test_topo_host("snc4");
-	struct plan *p = plan_keeping(t, 2, "{\"vcpus\":3,\"numa_node\":0}");
-
-	(void)state;
-	assert_true(p->fits && p->ncells == 1 && p->cell[0].host_node == 0 && p->cell[0].vcpus == 3);
-	for (unsigned c = 0; c < 2; c++) /* the host's */
-		assert_false(cpuset_has(p->cell[0].cpus, c) || cpuset_has(p->cell[0].cpus, c + 112));
-	for (unsigned c = 2; c < 4; c++) /* siblings go together */
-		assert_true(cpuset_has(p->cell[0].cpus, c) && cpuset_has(p->cell[0].cpus, c + 112));
-	plan_free(p);
-	p = plan_keeping(t, 0, "{\"vcpus\":28,\"numa_node\":0}");
-	assert_true(p->fits);
-	plan_free(p);
-	refused_with(plan_keeping(t, 0, "{\"vcpus\":29,\"numa_node\":0}"), "cpus.short");
-	refused_with(plan_keeping(t, 1, "{\"vcpus\":27,\"numa_node\":0}"), "cpus.short");
-	refused_with(plan_keeping(t, 14, "{\"vcpus\":1,\"numa_node\":0}"), "cpus.short");
-	refused_with(plan_keeping(t, 0, "{\"vcpus\":1,\"numa_node\":8}"), "numa.no-cpus");
-	p = plan_keeping(t, 0, "{\"vcpus\":8,\"cells\":8,\"memory\":\"1G\"}");
-	assert_true(p->fits && p->ncells == 8);
-	for (int i = 0; i < 8; i++)
-		assert_int_equal(p->cell[i].host_node, i);
-	plan_free(p);
-	topo_unref(t);
-}
-
-/* Pages are those of the cell's node, whatever others have. */
-static void pages_are_of_the_node(void **state)
-{
-	struct topo *t = test_topo_host("xe9680");
-	const struct host_node *n = &topo_inventory(t)->node[1];
-	uint64_t free = 0;
-	char json[160];
-	struct plan *p;
-
-	(void)state;
-	for (size_t i = 0; i < n->npools; i++)
-		free = n->pool[i].page_size == 1u << 30 ? n->pool[i].free : free;
-	assert_true(free > 1);
-	(void)snprintf(json, sizeof(json), "{\"gpus\":1,\"numa_node\":%d,\"hugepages\":\"1G\",\"memory\":\"%lluG\"}", n->id, (unsigned long long)free);
-	p = test_plan(t, json, NULL, 0);
-	assert_true(p->fits && p->hugepages == 1u << 30 && p->cell[0].memory == free << 30);
-	plan_free(p);
-	(void)snprintf(json, sizeof(json), "{\"gpus\":1,\"numa_node\":%d,\"hugepages\":\"1G\",\"memory\":\"%lluG\"}", n->id, (unsigned long long)free + 1);
-	refused_with(test_plan(t, json, NULL, 0), "hugepages.short");
 	topo_unref(t);
 }
 
@@ -567,7 +478,7 @@ static void case_35_a_pair_is_a_partition(void **state)
 		taken[i] = (struct plan_taken){ test_bdf(held[i]), "instance a" };
 	in.policy.boards.shared = 0; /* as Fabric Manager says */
 	assert_int_equal(plan_make(&p, &in, &err), 0);
-	refused_with(p, "partition.held");
+	test_refused_with(p, "partition.held");
 	in.ntaken--; /* db comes free: of no help */
 	assert_int_equal(plan_make(&p, &in, &err), 0);
 	assert_false(p->fits);
@@ -606,11 +517,10 @@ int main(void)
 		cmocka_unit_test(case_31_singles_leave_pairs), cmocka_unit_test(case_30_numa_is_not_near), cmocka_unit_test(case_33_far_but_one_node),
 		cmocka_unit_test(case_37_rails_are_kept), cmocka_unit_test(case_42_as_many_as_asked), cmocka_unit_test(models_count_once),
 		cmocka_unit_test(spread_takes_ports), cmocka_unit_test(limits_strict_and_loose), cmocka_unit_test(degraded_links), cmocka_unit_test(ways_over_degraded_links),
-		cmocka_unit_test(ports_without_a_link), cmocka_unit_test(cells_and_pages), cmocka_unit_test(exclusive_is_the_host),
+		cmocka_unit_test(ports_without_a_link), cmocka_unit_test(exclusive_is_the_host),
 		cmocka_unit_test(cores_are_exclusive), cmocka_unit_test(memory_is_promised),
 		cmocka_unit_test(the_next_best), cmocka_unit_test(the_nearest_miss),
 		cmocka_unit_test(quarantined_are_not_given), cmocka_unit_test(the_least_worn), cmocka_unit_test(case_35_a_pair_is_a_partition),
-		cmocka_unit_test(cpus_are_whole_cores), cmocka_unit_test(pages_are_of_the_node),
 	};
 
 	return cmocka_run_group_tests_name("choice", tests, NULL, NULL);
