@@ -265,7 +265,7 @@ void search_few(struct search *s)
 	q.s = s;
 	q.h = s->h->few;
 	q.limit = q.most_cells = 0;
-	q.may = q.gaps = q.loose = q.crosses = q.many = q.short_room = false;
+	q.may = q.alike = q.gaps = q.loose = q.crosses = q.many = q.short_room = false;
 	keep_asked(&q);
 	look_at_nics(&q);
 	asked = q.can;

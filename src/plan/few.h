@@ -41,7 +41,7 @@ struct few {
 	struct alone  alone;                 /* of all NICs, without a limit */
 	uint64_t      sharers;               /* by GPU, in bytes: count_sharers() */
 	bool          crosses, changed;      /* some reach NICs on other nodes; not the same as at the level before */
-	bool          may;                   /* GPUs enough have VFs there */
+	bool          may, alike;            /* GPUs enough have VFs there; all that have some reach the same NICs */
 	struct sets   home[NODES_MAX];       /* with a GPU on the node */
 	struct choice choice[CHOICES_MAX];   /* by bits: of the nodes that there are */
 	uint32_t      nchoices;

@@ -257,11 +257,15 @@ static uint32_t widest_reaches(const struct few *q, const uint8_t *cap, uint32_t
 /* Sets of which each GPU is near to one of some NICs, `left` at most, or to one of `done`. */
 static struct sets covered(const struct few *q, const uint8_t *cap, uint32_t left, uint32_t done)
 {
-	uint32_t reach[SOLVE_NICS_MAX], n = widest_reaches(q, cap, done, reach), all = done;
+	uint32_t reach[SOLVE_NICS_MAX], n = widest_reaches(q, cap, done, reach), all = done, most = 0;
 	struct sets ret = of_these(done);
 
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
 		all |= reach[i];
+		most = count(reach[i]) > most ? count(reach[i]) : most;
+	}
+	if (left * most + count(done) < q->s->w->gpus)
+		return none();
 	if (left >= n || left >= q->s->w->gpus)
 		return of_these(all);
 	for (; left; left--) {
@@ -321,12 +325,13 @@ static struct sets of_group(const struct few *q, const struct group *g, const ui
 		return none();
 	if (given && !w->vfs)
 		ret = both(ret, serve(q, g));
-	a = all ? q->alone : look_alone(q, cap, have <= SMALL_MOST);
+	a = all || q->alike ? q->alone : look_alone(q, cap, have <= SMALL_MOST);
 	if (!w->vfs)
 		return count(a.enough) < w->gpus ? none() : both(ret, have_own(q, cap, a));
-	if (count(a.tight) >= w->gpus)
+	ret = both(ret, covered(q, cap, w->vfs - given, done));
+	if (count(a.tight) >= w->gpus && any(ret))
 		ret = both(ret, few_have_enough(q->reach, cap, q->s->h->nnics, 0, w->vfs));
-	return both(ret, covered(q, cap, w->vfs - given, done));
+	return ret;
 }
 
 /* cap, without what is not one of these NICs. */
@@ -359,6 +364,16 @@ struct sets few_with_vfs(const struct few *q, struct sets all, uint64_t nics)
 
 /* ---- bounds ------------------------------------------------------------------------------------- */
 
+/* All of these GPUs reach the same NICs, and no others do: what is enough for all is for each. */
+static bool reach_alike(const struct few *q, uint32_t gpus)
+{
+	uint32_t differ = 0;
+
+	for (uint32_t n = 0; n < q->s->h->nnics; n++)
+		differ |= q->reach[n] ? q->reach[n] ^ gpus : 0;
+	return !differ;
+}
+
 bool few_see_level(struct few *q, uint32_t path, uint32_t width)
 {
 	const struct solve_want *w = q->s->w;
@@ -387,6 +402,10 @@ bool few_see_level(struct few *q, uint32_t path, uint32_t width)
 	have = have_all(q, q->cap);
 	if (have < q->want)
 		return false;
+	q->may = q->alike = reach_alike(q, (uint32_t)(all & ALL));
+	q->alone = (struct alone){ (uint32_t)(all & ALL), 0 };
+	if (q->alike)
+		return true;
 	for (uint64_t gpus = q->s->allowed; gpus; gpus &= gpus - 1)
 		q->edge[lowest(gpus)] = search_edges(q->s, lowest(gpus), path, width);
 	q->sharers = w->vfs ? 0 : count_sharers(q);
