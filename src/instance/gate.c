@@ -237,10 +237,8 @@ static int is_whole(const struct steps *s, struct bdf fn, const char *was, struc
 
 	if (r == 0)
 		r = check_whole(was, &now, err);
-	if (r == -ENOTCONN)
-		condemn(err, "how it is now is not known");
-	else if (r < 0 && r != -ENODEV)
-		condemn(err, "it is not as it was when it was lent");
+	if (r < 0 && r != -ENODEV)
+		condemn(err, r == -ENOTCONN ? "how it is now is not known" : "it is not as it was when it was lent");
 	return r;
 }
 
