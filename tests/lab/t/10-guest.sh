@@ -120,8 +120,9 @@ wait_report /var/log/velad/short.log 120
 matches "its report is whole" '^REPORT end' "$report"
 is "it is stopped once it powered off" stopped "$(l1 -t 60 '
 	for _ in $(seq 40); do
-		state=$(velactl -o json show short | jq -r .state); [ "$state" = running ] || break; sleep 0.5
+		state=$(velactl -o json show short | jq -r .state); [ "$state" = stopped ] && break; sleep 0.5
 	done; echo "$state"')"
+is "and what it had passed the gate" "gate succeeded" "$(l1 'velactl -o json op list short | jq -r ".operations[0] | [.kind, .state] | join(\" \")"')"
 passes "delete of a stopped guest" l1 -t 120 'velactl delete short'
 is "the host is as before again" "$before" "$(host_state)"
 keep '/var/log/libvirt/qemu/[ts]*.log'
