@@ -58,7 +58,7 @@ AUTO_DEFINE(struct filling *, filling_free);
 
 static struct filling *filling_new(const struct plan_input *in)
 {
-	auto_(filling_free) struct filling *f = calloc(1, sizeof(*f));
+	struct filling *f = calloc(1, sizeof(*f));
 
 	if (!f)
 		return NULL;
@@ -67,14 +67,14 @@ static struct filling *filling_new(const struct plan_input *in)
 	f->taken = calloc(in->ntaken + PLACE_GPUS_MAX * (PLAN_GPUS_MAX * 9 + PLAN_VFS_MAX + PLAN_EXTRAS_MAX), sizeof(*f->taken));
 	f->rooms = calloc(in->nrooms + PLACE_GPUS_MAX * SOLVE_NODES_MAX, sizeof(*f->rooms));
 	if (!f->taken || !f->rooms)
-		return NULL;
+		return filling_free(f);
 	if (in->ntaken)
 		memcpy(f->taken, in->taken, in->ntaken * sizeof(*f->taken));
 	if (in->nrooms)
 		memcpy(f->rooms, in->room, in->nrooms * sizeof(*f->rooms));
 	f->in.taken = f->taken;
 	f->in.room = f->rooms;
-	return steal(f);
+	return f;
 }
 
 /* GPUs that some bundle of this kind could have yet. */
