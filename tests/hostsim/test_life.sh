@@ -92,6 +92,24 @@ is "and starts with it" "running $had vfio-pci" "$(state five) $(gpus five) $(dr
 ctl delete five >/dev/null 2>&1
 is "deleted, it gives it back" "nvidia" "$(driver "${had%% *}")"
 
+# ---- a guest that has ended by itself (with velad its libvirt's test driver has): what it had is reset, and what is asked meanwhile waits for that
+ops() { ctl -o json op list "$1" | of '" ".join(o["kind"] + ":" + o["state"] for o in d["operations"])'; }
+for verb in start delete; do
+	ctl create "$verb" --gpus 1 --vcpus 1 --memory 256M >/dev/null 2>&1
+	put "*/reset:write:hang 100:1" "$sim/fault"
+	stop_velad KILL
+	start_velad
+	until_is "gate:running create:succeeded" ops "$verb"
+	ctl "$verb" "$verb" >"$dir/out" 2>&1 &
+	asked=$!
+	until_is "$verb:queued gate:running create:succeeded" ops "$verb"
+	put clear "$sim/fault"
+	wait $asked || not_ok "$verb is refused" "$(<"$dir/out")"
+	is "$verb while it passes the gate comes after that" "$verb:succeeded gate:succeeded create:succeeded" "$(ops "$verb")"
+	[[ $verb == delete ]] || ctl delete "$verb" >/dev/null 2>&1
+done
+is "nothing is held" "" "$(quarantine)$(ctl -o json list | of '" ".join(i["name"] for i in d["instances"])')"
+
 stop_velad
 rm -f "$dir/uevents"
 summary
