@@ -345,10 +345,8 @@ static int serve(const char *program, const char *mountpoint, bool foreground)
 	if (config)
 		fuse_loop_cfg_set_max_threads(config, 64); /* each that hangs or is slow keeps one */
 	if (se && config && fuse_session_mount(se, mountpoint) == 0) {
-		if (fuse_set_signal_handlers(se) == 0 && fuse_daemonize(foreground) == 0) {
-			uevent_serve(&host.sim);
+		if (fuse_set_signal_handlers(se) == 0 && fuse_daemonize(foreground) == 0)
 			r = fuse_session_loop_mt(se, config) ? EXIT_FAILURE : EXIT_SUCCESS;
-		}
 		fuse_remove_signal_handlers(se);
 		fuse_session_unmount(se);
 	}
@@ -403,7 +401,7 @@ static const char *take(struct options *o, int c, const char *arg)
 		s->groups = (enum groups)i;
 		return i == ARRAY_SIZE(groups) ? "is not text, boot or fixed" : NULL;
 	default:
-		r = uevent_listen(s, arg);
+		r = uevent_listen(arg);
 		return r < 0 ? strerror(-r) : NULL;
 	}
 }

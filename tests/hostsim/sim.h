@@ -122,8 +122,7 @@ bool         acs_enabled(struct sim *s, const struct node *dev); /* pci_acs_enab
 int          pool_memory(struct node *node, uint64_t kb); /* what is free; -ENOENT: no meminfo */
 void         sriov_disable(struct sim *s, struct node *pf);
 void         uevent(struct sim *s, const char *action, const struct node *dev);
-int          uevent_listen(struct sim *s, const char *path); /* a negative errno */
-void         uevent_serve(struct sim *s); /* starts taking clients; after the fork */
+int          uevent_listen(const char *path); /* a negative errno */
 void         sim_lock(void);
 void         sim_unlock(void);
 

@@ -4,7 +4,6 @@
  * file, one line each. What netlink's receiver would see as ENOBUFS (its buffer was full, messages are lost) is here the
  * message "ENOBUFS", before the next that gets through. */
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +20,25 @@ struct client {
 	bool lost; /* has missed some */
 };
 
-static struct {
+static int listener = -1;
+
+/* Just before an event is sent, so that whoever has connected by then gets it. */
+static void admit(struct sim *s)
+{
 	int fd;
-	struct sim *sim;
-} listener = { .fd = -1 };
+
+	while (listener >= 0 && (fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+		struct client *c = calloc(1, sizeof(*c));
+
+		if (!c) {
+			(void)close(fd);
+			continue;
+		}
+		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){ 106496 }, sizeof(int)); /* doubled: a netlink's */
+		*c = (struct client){ .next = s->client, .fd = fd };
+		s->client = c;
+	}
+}
 
 /* Says whether the client is still there. */
 static bool give(struct sim *s, struct client *c, const char *text, size_t len)
@@ -43,6 +57,7 @@ static bool give(struct sim *s, struct client *c, const char *text, size_t len)
 
 static void give_all(struct sim *s, const char *text, size_t len)
 {
+	admit(s);
 	for (struct client **at = &s->client; *at;) {
 		struct client *c = *at;
 
@@ -105,44 +120,15 @@ char *uevent_read(struct sim *s, const struct node *n)
 
 /* ---- clients ---------------------------------------------------------------------------------------- */
 
-int uevent_listen(struct sim *s, const char *path)
+int uevent_listen(const char *path)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 
 	if (strlen(path) >= sizeof(a.sun_path))
 		return -ENAMETOOLONG;
 	(void)strcpy(a.sun_path, path);
-	listener.sim = s;
-	listener.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (listener.fd < 0 || bind(listener.fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(listener.fd, 8) < 0)
+	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (listener < 0 || bind(listener, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(listener, SOMAXCONN) < 0)
 		return -errno;
 	return 0;
-}
-
-static void *serve(void *unused)
-{
-	int fd;
-
-	(void)unused;
-	while ((fd = accept4(listener.fd, NULL, NULL, SOCK_CLOEXEC)) >= 0 || errno == EINTR || errno == ECONNABORTED) {
-		struct client *c = fd >= 0 ? calloc(1, sizeof(*c)) : NULL;
-
-		if (!c)
-			continue;
-		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){ 106496 }, sizeof(int)); /* doubled: a netlink's */
-		sim_lock();
-		*c = (struct client){ .next = listener.sim->client, .fd = fd };
-		listener.sim->client = c;
-		sim_unlock();
-	}
-	return NULL;
-}
-
-void uevent_serve(struct sim *s)
-{
-	pthread_t t;
-
-	(void)s;
-	if (listener.fd >= 0 && pthread_create(&t, NULL, serve, NULL) == 0)
-		(void)pthread_detach(t);
 }
