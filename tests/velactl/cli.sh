@@ -176,7 +176,7 @@ check 'a function fits into 80 columns' narrow "$dir/out" 80
 run -o json show 0000:19:00.0 --host "$host"
 check 'a function as JSON is its node, without VPD' json 'd["bdf"] == "0000:19:00.0" and d["msix"]["vectors"] > 0 and "vpd" not in d'
 says 3 'there is no PCI function 0000:ff:00.0; velactl topo --all has all' show ff:00.0 --host "$host"
-says 2 'a text host has no VPD: serial numbers are not in dumps' show 0000:19:00.0 --vpd --host "$host"
+says 2 'this text host has no VPD: serial numbers are not in dumps' show 0000:19:00.0 --vpd --host "$host"
 tests/hosts/unpack "$host" "$dir/vpd"
 printf '\202\3\0NIC\220\14\0SN\3A7\1EC\4B2 \170' >"$dir/vpd/sys/bus/pci/devices/0000:1a:00.0/vpd" # SN is no text, and EC leaves its tag
 says 1 'the VPD of 0000:1a:00.0 is no list of resource data tags' show 0000:1a:00.0 --vpd --root "$dir/vpd"
