@@ -6,6 +6,7 @@
 #include "instance/pool.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <string.h>
 #include <time.h>
 
@@ -228,6 +229,15 @@ static int run_next(struct pool_thread *t, struct error *err)
 
 /* ---- threads -------------------------------------------------------------------------------------------- */
 
+/* With nothing left to do what operations had of the heap goes back; between what stays it is in pieces. The lock is held. */
+static void rest(struct inst_manager *m)
+{
+	m->pool.worked = false;
+	(void)pthread_mutex_unlock(&m->lock);
+	(void)malloc_trim(0);
+	(void)pthread_mutex_lock(&m->lock);
+}
+
 /* The queue first: what is looked at is more worth when operations are through. 0: stop. */
 static unsigned wait_for_work(struct inst_manager *m)
 {
@@ -245,6 +255,8 @@ static unsigned wait_for_work(struct inst_manager *m)
 			work = p->work & POOL_QUEUE ? POOL_QUEUE : p->work;
 		else if (!p->work && p->look_at && now >= p->look_at)
 			work = POOL_LOOK;
+		else if (p->worked)
+			rest(m);
 		else if (at)
 			(void)pthread_cond_timedwait(&p->cond, &m->lock, &until);
 		else
@@ -315,6 +327,7 @@ static void *thread_main(void *arg)
 		}
 		(void)pthread_mutex_lock(&t->m->lock);
 		t->m->pool.retry = 0;
+		t->m->pool.worked = true;
 		(void)pthread_mutex_unlock(&t->m->lock);
 		store_tidy(t->m->store);
 	}

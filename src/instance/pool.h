@@ -32,6 +32,7 @@ struct pool { /* below: under the manager's lock */
 	uint64_t           look_at;  /* ms: when that is; 0 never */
 	bool               waits;    /* an operation may wait for its next try */
 	uint64_t           due_at;   /* ms: when that is; 0 never, or not known yet */
+	bool               worked;   /* since the heap was trimmed */
 };
 
 enum {
