@@ -85,9 +85,13 @@ static inline uint32_t lowest(uint64_t bits)
 	return (uint32_t)__builtin_ctzll(bits);
 }
 
-/* By pairs, fours, bytes: without -mpopcnt the compiler would call a function. */
+extern const uint8_t search_ones[1 << SOLVE_FEW]; /* in each number */
+
+/* Of few GPUs or nodes from a table; else by pairs, fours, bytes: without -mpopcnt the compiler would call a function. */
 static inline uint32_t count(uint64_t bits)
 {
+	if (bits < 1u << SOLVE_FEW)
+		return search_ones[bits];
 	bits -= bits >> 1 & UINT64_C(0x5555555555555555);
 	bits = (bits & UINT64_C(0x3333333333333333)) + (bits >> 2 & UINT64_C(0x3333333333333333));
 	bits = (bits + (bits >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);

@@ -11,6 +11,12 @@
 
 #include "plan/search.h"
 
+#define ONES_2(n) (n), (n) + 1, (n) + 1, (n) + 2
+#define ONES_4(n) ONES_2(n), ONES_2((n) + 1), ONES_2((n) + 1), ONES_2((n) + 2)
+#define ONES_6(n) ONES_4(n), ONES_4((n) + 1), ONES_4((n) + 1), ONES_4((n) + 2)
+
+const uint8_t search_ones[1 << SOLVE_FEW] = { ONES_6(0), ONES_6(1), ONES_6(1), ONES_6(2) };
+
 /* ---- one set ------------------------------------------------------------------------------------ */
 
 static uint32_t widest_of(const struct search *s, const struct set *set, uint32_t path)
