@@ -57,7 +57,7 @@ $(B)/gen/openapi.inc: docs/openapi.json
 	@mkdir -p $(@D)
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< > $@
 $(B)/obj/velad/methods.o: $(B)/gen/openapi.inc
-# Its loops are a few turns long: made into vectors, as gcc 12 does with -O2, they take a tenth more.
+# Its loops are a few turns long: made into vectors, as gcc 12 does with -O2, they are slower (tests/bench/solve.c).
 $(B)/obj/plan/few_vfs.o: ALL_CFLAGS += -fno-tree-vectorize
 
 define ROOM_RULE

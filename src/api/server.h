@@ -14,7 +14,7 @@ struct api_server; /* opaque */
 #define API_BODY_MAX (64 * 1024)
 
 /* Bytes that a connection has for a request line and headers, and then for the answer's headers: what a head is over is answered with 414 or
- * 431. libmicrohttpd clears all of it for every request, which with its own 32 KiB is a fifth of the processor time of a call. */
+ * 431. libmicrohttpd clears all of it for every request: its own 32 KiB are too much for that. */
 #define API_HEAD_MAX (8 * 1024)
 
 struct api_stats { /* since the start */

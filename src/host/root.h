@@ -51,8 +51,7 @@ int host_read(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
 /* As host_read, of any length up to 1 MiB, in the arena. */
 int host_read_all(struct host_root *r, char **ret, struct arena *arena, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* Up to size bytes of a binary file, which sysfs gives a page at a time. -EOPNOTSUPP on a text host. */
-/* Also of a text host, where it has them all; else -EOPNOTSUPP there. */
+/* Up to size bytes of a binary file, which sysfs gives a page at a time. -EOPNOTSUPP on a text host that does not have them all. */
 int host_read_bytes(struct host_root *r, uint8_t *buf, size_t size, size_t *len, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 /* A descriptor for reading, or -errno; the caller closes it. -EOPNOTSUPP on a text host. */

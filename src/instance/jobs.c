@@ -234,11 +234,13 @@ bool job_all_free(const struct job *j)
 	return !left;
 }
 
+#define REST_GIVEN_BACK "that is in quarantine, the rest was given back"
+
 static const char *given_back(const struct job *j)
 {
 	for (size_t i = 0; i < j->steps.n; i++)
 		if (j->steps.step[i].sick)
-			return "that is in quarantine, the rest was given back";
+			return REST_GIVEN_BACK;
 	return "everything was given back";
 }
 
@@ -277,7 +279,7 @@ static int undo(struct inst_manager *m, struct job *j, const struct error *why, 
 		(void)error_set(&all, why->code, "%s%s: %.200s; its devices were given back, but not all that was done for it: %.180s; " UNDO_AGAIN,
 				what(j), name, why->text, left.text);
 	else if (job_all_free(j))
-		(void)error_set(&all, why->code, "%s%s: %.200s; that is in quarantine, the rest was given back", what(j), name, why->text);
+		(void)error_set(&all, why->code, "%s%s: %.200s; " REST_GIVEN_BACK, what(j), name, why->text);
 	else
 		(void)error_set(&all, why->code, "%s%s: %.200s; its devices stay held, for what was done could not be "
 				"given back: %.180s; " UNDO_AGAIN, what(j), name, why->text, left.text);
@@ -302,7 +304,7 @@ static int run_delete(struct inst_manager *m, struct job *j, struct error *err)
 	j->then = OP_UNDO;
 	(void)error_set(&all, left.code, "%s%s: %.320s; %s", what(j), j->in->name, left.text,
 			!job_all_free(j) ? "its devices stay held; " UNDO_AGAIN :
-			left.code == -ETIMEDOUT ? "that is in quarantine, the rest was given back; delete it again when the call has returned" :
+			left.code == -ETIMEDOUT ? REST_GIVEN_BACK "; delete it again when the call has returned" :
 						  "its devices were given back, the rest is tried again until it can be; delete it again then");
 	return job_end(m, j, INST_FAILED, job_all_free(j), &all, err);
 }
