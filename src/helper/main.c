@@ -170,9 +170,8 @@ static int sandbox(enum seccomp_how how, struct error *err)
 {
 	static const int calls[] = {
 		SYS_poll, SYS_accept4, SYS_getsockopt, SYS_setsockopt, SYS_recvfrom, SYS_sendmsg,          /* calls */
-		SYS_clone3, SYS_set_robust_list, SYS_rseq, SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_exit, SYS_exit_group, /* a thread for each */
+		SYS_clone, SYS_set_robust_list, SYS_rseq, SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_exit, SYS_exit_group, /* a thread for each */
 		SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, /* sd_notify() of systemd 257 */
-		SYS_clone, /* where RestrictNamespaces= takes clone3 away, which cannot be looked into (systemd.exec(5)) */
 		SYS_mmap, SYS_munmap, SYS_mprotect, SYS_madvise, SYS_brk, SYS_mremap, SYS_futex,           /* memory */
 		SYS_openat2, SYS_openat, SYS_read, SYS_pread64, SYS_write, SYS_pwrite64, SYS_close,        /* files */
 		SYS_readlinkat, SYS_getdents64, SYS_newfstatat, SYS_fstat, SYS_unlink, /* fstat(3) of glibc 2.36, and of 2.41 */
