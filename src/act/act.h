@@ -184,6 +184,8 @@ struct act_hypervisor {
 	struct act_images images;
 	unsigned          look_ms, start_ms, stop_ms; /* how long calls may take before that process is ended; 0: as long as they like */
 	unsigned          helper_seconds; /* how long a velad that starts waits for its helper; 0: 30 */
+	void            (*begins)(void *self); /* first of all, on the thread of act_domain_watch(); NULL: nothing is to be done */
+	void             *self;
 };
 
 /* root is borrowed and must outlive it; libvirt is connected to on first use, and again after a loss. helper: the socket of

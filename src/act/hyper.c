@@ -180,6 +180,14 @@ static int gone(struct act_hyper *h, struct error *err)
 	return error_set(err, h->gone.code, "%s", h->gone.text);
 }
 
+/* velad's threads for calls and images have a list of system calls (velad/sandbox): sendmsg(2) for all that is sent, read(2) for the answer. */
+static ssize_t put(int fd, const char *bytes, size_t n, int flags)
+{
+	struct iovec part = { .iov_base = (void *)(uintptr_t)bytes, .iov_len = n };
+
+	return sendmsg(fd, &(struct msghdr){ .msg_iov = &part, .msg_iovlen = 1 }, MSG_NOSIGNAL | flags);
+}
+
 /* The process gets its end of the socket, and the one that the call is about, with a byte that says nothing. */
 static int hand_over(struct act_hyper *h, const struct hyper_call *c, int fd, struct error *err)
 {
@@ -263,7 +271,7 @@ static void end_process(struct act_hyper *h)
 			break;
 	if (!h->ending)
 		return; /* by another one that was overdue */
-	(void)send(h->life, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT); /* full, or gone: it is not there to be ended */
+	(void)put(h->life, "", 1, MSG_DONTWAIT); /* full, or gone: it is not there to be ended */
 	for (const struct flight *f = h->flights; f; f = f->next)
 		(void)shutdown(f->fd, SHUT_RDWR);
 	h->ending = false;
@@ -292,12 +300,12 @@ static int converse(const struct flight *f, struct sbuf *in, const char *text)
 	ssize_t n;
 
 	for (; left; text += n, left -= (size_t)n) {
-		n = send(f->fd, text, left, MSG_NOSIGNAL);
+		n = put(f->fd, text, left, 0);
 		if (n < 0)
 			return errno == EAGAIN ? -EAGAIN : -EPIPE;
 	}
 	(void)shutdown(f->fd, SHUT_WR); /* the end of the document */
-	while ((n = recv(f->fd, part, sizeof(part), 0)) > 0 && in->len < HYPER_BYTES_MAX)
+	while ((n = read(f->fd, part, sizeof(part))) > 0 && in->len < HYPER_BYTES_MAX)
 		sbuf_add_bytes(in, part, (size_t)n);
 	if (n < 0 && errno == EAGAIN)
 		return -EAGAIN;
@@ -397,6 +405,8 @@ static void *watch(void *self)
 	const struct timespec nap = { .tv_nsec = 200000000 };
 	struct act_hyper *h = self;
 
+	if (h->env.begins)
+		h->env.begins(h->env.self);
 	while (goes_on(h)) {
 		struct arena arena = { 0 };
 		struct hyper_answer a = { 0 };

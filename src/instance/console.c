@@ -47,6 +47,7 @@ static void *console_main(void *arg)
 {
 	struct inst_manager *m = arg;
 
+	manager_begins(m, INST_THREAD_CONSOLES);
 	(void)pthread_mutex_lock(&m->lock);
 	while (!m->stop) {
 		struct console_asked *a = m->console.first;

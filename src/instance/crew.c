@@ -21,16 +21,24 @@
 #define HANGING_MAX 16   /* of a group: more calls are not begun */
 #define POLL_MS     20   /* while a task is in no call: it may enter one */
 
+struct squad { /* the threads of one kind, and what is for them */
+	struct crew    *crew;
+	enum task_kind  kind;
+	pthread_cond_t  work, wanted;
+	pthread_t       starter;
+	bool            has_starter;
+	unsigned        threads, idle, queued; /* threads: without those that hang, with those that are to be started */
+	unsigned        starting;
+	struct task    *first, **last; /* the queue */
+};
+
 struct crew {
 	pthread_mutex_t lock; /* of all below, and of all tasks */
-	pthread_cond_t  work, done;
-	void (*returned)(void *self, const char *target);
-	void           *self;
-	unsigned        max;
-	unsigned        threads, idle, queued; /* threads: without those that hang */
+	pthread_cond_t  done;
+	struct crew_env env;
+	struct squad    squad[TASK_KIND_MAX_];
 	unsigned        hanging[TASK_GROUP_MAX_];
 	unsigned        returning; /* threads that are in returned() */
-	struct task    *first, **last; /* the queue */
 	struct task    *hangs;
 	uint64_t        hurry; /* ms: the end of all waiting; 0 none */
 	bool            stop, orphan; /* orphan: the last that hung frees it */
@@ -44,24 +52,36 @@ static int wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t at)
 	return pthread_cond_timedwait(cond, lock, &until);
 }
 
-int crew_new(struct crew **ret, unsigned threads, void (*returned)(void *self, const char *target), void *self, struct error *err)
+static void *starter_main(void *arg);
+
+int crew_new(struct crew **ret, const struct crew_env *env, struct error *err)
 {
 	struct crew *c = calloc(1, sizeof(*c));
 	pthread_condattr_t attr;
+	int r = 0;
 
 	if (!c)
 		return error_set(err, -ENOMEM, "no memory for threads");
+	c->env = *env;
 	/* glibc: these fail for no argument that is given here */
 	(void)pthread_mutex_init(&c->lock, NULL);
 	(void)pthread_condattr_init(&attr);
 	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(&c->work, &attr);
 	(void)pthread_cond_init(&c->done, &attr);
+	for (size_t i = 0; i < ARRAY_SIZE(c->squad); i++) {
+		struct squad *q = &c->squad[i];
+
+		*q = (struct squad){ .crew = c, .kind = (enum task_kind)i, .last = &q->first };
+		(void)pthread_cond_init(&q->work, &attr);
+		(void)pthread_cond_init(&q->wanted, NULL);
+		r = r ? r : thread_start(&q->starter, starter_main, q);
+		q->has_starter = r == 0;
+	}
 	(void)pthread_condattr_destroy(&attr);
-	c->returned = returned;
-	c->self = self;
-	c->max = threads;
-	c->last = &c->first;
+	if (r) {
+		(void)crew_free(c);
+		return error_set(err, -r, "cannot start a thread: %s", strerror(r));
+	}
 	*ret = c;
 	return 0;
 }
@@ -77,10 +97,38 @@ static unsigned hanging(const struct crew *c)
 
 static void destroy(struct crew *c)
 {
-	(void)pthread_cond_destroy(&c->work);
+	for (size_t i = 0; i < ARRAY_SIZE(c->squad); i++) {
+		(void)pthread_cond_destroy(&c->squad[i].work);
+		(void)pthread_cond_destroy(&c->squad[i].wanted);
+	}
 	(void)pthread_cond_destroy(&c->done);
 	(void)pthread_mutex_destroy(&c->lock);
 	free(c);
+}
+
+/* Afterwards no thread is started any more. */
+static void stop_starters(struct crew *c)
+{
+	(void)pthread_mutex_lock(&c->lock);
+	c->stop = true;
+	for (size_t i = 0; i < ARRAY_SIZE(c->squad); i++) {
+		assert(!c->squad[i].first); /* who began a task has waited for it */
+		(void)pthread_cond_broadcast(&c->squad[i].work);
+		(void)pthread_cond_signal(&c->squad[i].wanted);
+	}
+	(void)pthread_mutex_unlock(&c->lock);
+	for (size_t i = 0; i < ARRAY_SIZE(c->squad); i++)
+		if (c->squad[i].has_starter)
+			(void)pthread_join(c->squad[i].starter, NULL);
+}
+
+static unsigned threads(const struct crew *c)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(c->squad); i++)
+		n += c->squad[i].threads;
+	return n;
 }
 
 struct crew *crew_free(struct crew *c)
@@ -89,11 +137,9 @@ struct crew *crew_free(struct crew *c)
 
 	if (!c)
 		return NULL;
+	stop_starters(c);
 	(void)pthread_mutex_lock(&c->lock);
-	assert(!c->first); /* who began a task has waited for it */
-	c->stop = true;
-	(void)pthread_cond_broadcast(&c->work);
-	while (c->threads > 0 || c->returning > 0)
+	while (threads(c) > 0 || c->returning > 0)
 		(void)pthread_cond_wait(&c->done, &c->lock);
 	left = hanging(c);
 	c->orphan = left > 0;
@@ -134,22 +180,23 @@ unsigned crew_hanging(struct crew *c)
 /* ---- threads -------------------------------------------------------------------------------------------- */
 
 /* NULL: the thread is to end. */
-static struct task *next_task(struct crew *c)
+static struct task *next_task(struct squad *q)
 {
+	struct crew *c = q->crew;
 	uint64_t until = clock_ms() + IDLE_MS;
 	struct task *t;
 
-	c->idle++;
-	while (!c->first && !c->stop && wait_until(&c->work, &c->lock, until) == 0)
+	q->idle++;
+	while (!q->first && !c->stop && wait_until(&q->work, &c->lock, until) == 0)
 		;
-	c->idle--;
-	t = c->first;
+	q->idle--;
+	t = q->first;
 	if (t) {
-		c->first = t->next;
+		q->first = t->next;
 		t->next = NULL;
-		c->queued--;
-		if (!c->first)
-			c->last = &c->first;
+		q->queued--;
+		if (!q->first)
+			q->last = &q->first;
 	}
 	return t;
 }
@@ -158,7 +205,7 @@ static struct task *next_task(struct crew *c)
 static void end_given_up(struct crew *c, struct task *t)
 {
 	struct task **at = &c->hangs;
-	bool tell = !c->stop && c->returned, last;
+	bool tell = !c->stop && c->env.returned, last;
 
 	while (*at != t)
 		at = &(*at)->next;
@@ -168,7 +215,7 @@ static void end_given_up(struct crew *c, struct task *t)
 	(void)pthread_mutex_unlock(&c->lock);
 	log_warning("%s: %s has returned at last", t->call.target, t->call.what);
 	if (tell)
-		c->returned(c->self, t->call.target);
+		c->env.returned(c->env.self, t->call.target);
 	arena_done(&t->arena);
 	free(t);
 	(void)pthread_mutex_lock(&c->lock);
@@ -202,30 +249,71 @@ static bool run_task(struct crew *c, struct task *t)
 
 static void *thread_main(void *arg)
 {
-	struct crew *c = arg;
+	struct squad *q = arg;
+	struct crew *c = q->crew;
 	struct task *t;
 
 	(void)pthread_mutex_lock(&c->lock);
-	while ((t = next_task(c)))
+	while ((t = next_task(q)))
 		if (!run_task(c, t))
 			return NULL;
-	c->threads--;
+	q->threads--;
 	(void)pthread_cond_broadcast(&c->done);
 	(void)pthread_mutex_unlock(&c->lock);
 	return NULL;
 }
 
 /* If there is more work than threads for it. The lock is held. */
-static int add_thread(struct crew *c)
+static void add_thread(struct squad *q)
 {
+	if (q->queued <= q->idle || q->threads >= q->crew->env.threads)
+		return;
+	q->threads++;
+	q->starting++;
+	(void)pthread_cond_signal(&q->wanted);
+}
+
+/* Not one thread: it fails instead of waiting for ever. The lock is held. */
+static void fail_all(struct squad *q, int r)
+{
+	for (struct task *t = q->first, *next; t; t = next) {
+		next = t->next;
+		t->next = NULL;
+		t->r = error_set(t->err, r, "cannot start a thread: %s", strerror(-r));
+		t->ended = true;
+	}
+	q->first = NULL;
+	q->last = &q->first;
+	q->queued = 0;
+	(void)pthread_cond_broadcast(&q->crew->done);
+}
+
+/* One that hangs cannot be joined. */
+static void *starter_main(void *arg)
+{
+	struct squad *q = arg;
+	struct crew *c = q->crew;
 	int r;
 
-	if (c->queued <= c->idle || c->threads >= c->max)
-		return 0;
-	r = thread_start(NULL, thread_main, c); /* one that hangs cannot be joined */
-	if (r == 0)
-		c->threads++;
-	return c->threads > 0 ? 0 : -r; /* without a new one, the others do it, later */
+	if (c->env.begins)
+		c->env.begins(c->env.self, q->kind);
+	(void)pthread_mutex_lock(&c->lock);
+	for (;;) {
+		while (!c->stop && q->starting == 0)
+			(void)pthread_cond_wait(&q->wanted, &c->lock);
+		if (c->stop)
+			break;
+		q->starting--;
+		(void)pthread_mutex_unlock(&c->lock);
+		r = thread_start(NULL, thread_main, q);
+		(void)pthread_mutex_lock(&c->lock);
+		q->threads -= r != 0;
+		if (r != 0 && q->threads == 0) /* else the others do it, later */
+			fail_all(q, -r);
+	}
+	q->threads -= q->starting;
+	(void)pthread_mutex_unlock(&c->lock);
+	return NULL;
 }
 
 /* ---- tasks ---------------------------------------------------------------------------------------------- */
@@ -252,25 +340,16 @@ struct task *task_free(struct task *t)
 void task_start(struct task *t, task_fn *fn, void *arg)
 {
 	struct crew *c = t->crew;
-	struct task **last;
-	int r;
+	struct squad *q = &c->squad[t->kind];
 
 	t->fn = fn;
 	t->arg = arg;
 	(void)pthread_mutex_lock(&c->lock);
-	last = c->last;
-	*c->last = t;
-	c->last = &t->next;
-	c->queued++;
-	r = add_thread(c);
-	if (r < 0) { /* not one thread: it fails instead of waiting for ever */
-		*last = NULL;
-		c->last = last;
-		c->queued--;
-		t->r = error_set(t->err, r, "cannot start a thread: %s", strerror(-r));
-		t->ended = true;
-	}
-	(void)pthread_cond_signal(&c->work);
+	*q->last = t;
+	q->last = &t->next;
+	q->queued++;
+	add_thread(q);
+	(void)pthread_cond_signal(&q->work);
 	(void)pthread_mutex_unlock(&c->lock);
 }
 
@@ -278,14 +357,15 @@ void task_start(struct task *t, task_fn *fn, void *arg)
 static int give_up(struct crew *c, struct task *t, struct error *err)
 {
 	const struct task_call *call = &t->call;
+	struct squad *q = &c->squad[t->kind];
 
 	t->given_up = true;
 	t->next = c->hangs;
 	c->hangs = t;
 	c->hanging[call->group]++;
-	c->threads--; /* another may take its place */
-	if (c->first)
-		(void)add_thread(c);
+	q->threads--; /* another may take its place */
+	if (q->first)
+		add_thread(q);
 	log_err("%s: %s has not returned; its thread is left alone, %u hang now", call->target, call->what, hanging(c));
 	if (c->hurry && c->hurry < t->due)
 		return error_set(err, -ETIMEDOUT, "velad stops, and %s of %s has not returned yet", call->what, call->target);

@@ -2,7 +2,8 @@
 #pragma once
 /* instance/crew — threads for calls that may never return. A task runs on one of them; who waits for it gives up at the
  * deadline of the call that it is in. What hangs keeps its thread, its task and the memory of that, and nothing else:
- * a task owns all that it uses. */
+ * a task owns all that it uses. Threads for calls and those that copy images are not the same ones, for these need other system
+ * calls; each kind is started by a thread of its own, so that who asks for it need not have them. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,6 +20,8 @@ typedef int task_fn(struct task *t, void *arg, struct error *err);
 
 enum task_group { TASK_MACHINE, TASK_LIBVIRT, TASK_GROUP_MAX_ }; /* what hangs of one does not use up the other's limit */
 
+enum task_kind { TASK_CALLS, TASK_IMAGES, TASK_KIND_MAX_ };
+
 struct task_call {
 	const char     *what, *target; /* of the task's arena, or constant */
 	enum task_group group;
@@ -28,6 +31,7 @@ struct task_call {
 struct task {
 	struct arena     arena; /* dies with the task: what fn uses lives in it */
 	struct crew     *crew;
+	enum task_kind   kind; /* TASK_CALLS, unless set before it is started */
 	task_fn         *fn;
 	void            *arg;
 	struct span      span; /* when fn ran */
@@ -39,8 +43,14 @@ struct task {
 	struct error    *err; /* of fn; in the arena */
 };
 
-/* returned: what hung has returned at last; on its thread, which must not be kept. */
-int crew_new(struct crew **ret, unsigned threads, void (*returned)(void *self, const char *target), void *self, struct error *err);
+struct crew_env {
+	unsigned threads; /* of each kind, at most */
+	void (*begins)(void *self, enum task_kind kind); /* first of all, by who starts the threads of a kind, who inherit from it */
+	void (*returned)(void *self, const char *target); /* what hung has returned at last; on its thread, which must not be kept */
+	void    *self;
+};
+
+int crew_new(struct crew **ret, const struct crew_env *env, struct error *err);
 /* Waits for all tasks but those that hang; where one hangs, the memory is left to it. NULL is fine; returns NULL. */
 struct crew *crew_free(struct crew *c);
 /* From now on nobody waits longer than ms for a task. */

@@ -20,6 +20,7 @@ struct verb {
 	const char     *name;
 	size_t          deadline; /* offset in struct inst_deadlines */
 	enum task_group group;
+	enum task_kind  kind;
 	int (*fn)(const struct act *act, struct call *c, struct error *err);
 };
 
@@ -151,6 +152,7 @@ static int hand_over(struct call *c, struct error *err)
 		(void)task_free(t);
 		return error_set(err, -ENOMEM, "no memory for %s", c->verb->name);
 	}
+	t->kind = c->verb->kind;
 	task_start(t, run, own);
 	r = task_wait(&t, &span, err);
 	if (!t)
@@ -181,6 +183,7 @@ static int call(void *self, struct call *c, struct error *err)
 
 #define MACHINE(n, d, words) { .name = words, .deadline = offsetof(struct inst_deadlines, d), .group = TASK_MACHINE, .fn = do_##n }
 #define LIBVIRT(n, d, words) { .name = "libvirt's " words, .deadline = offsetof(struct inst_deadlines, d), .group = TASK_LIBVIRT, .fn = do_##n }
+#define IMAGES(n, d, words) { .name = "libvirt's " words, .deadline = offsetof(struct inst_deadlines, d), .group = TASK_LIBVIRT, .kind = TASK_IMAGES, .fn = do_##n }
 #define MODULE "vfio-pci"
 
 static int do_vfio_loaded(const struct act *act, struct call *c, struct error *err)
@@ -460,7 +463,7 @@ static int do_image_make(const struct act *act, struct call *c, struct error *er
 /* A terabyte from a slow disk takes hours. */
 static int image_make(void *self, struct act_image *ret, const char *name, const struct act_image_source *from, struct error *err)
 {
-	static const struct verb verb = LIBVIRT(image_make, start_ms, "making of the image");
+	static const struct verb verb = IMAGES(image_make, start_ms, "making of the image");
 	struct call c = { .verb = &verb, .name = name, .source = *from, .seconds = 24 * 3600 };
 	int r = call(self, &c, err);
 

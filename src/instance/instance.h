@@ -68,11 +68,16 @@ struct inst_crash {
 	unsigned limit, seconds; /* more than limit times within so many seconds: it is left stopped */
 };
 
+/* Threads that instances have, by what they do: run operations, look after guests, ask for consoles; make calls on the machine and libvirt,
+ * and copy images. What a thread starts begins as that did, and says nothing. */
+enum inst_thread { INST_THREAD_OPERATIONS, INST_THREAD_KEEPER, INST_THREAD_CONSOLES, INST_THREAD_CALLS, INST_THREAD_IMAGES, INST_THREAD_MAX_ };
+
 struct inst_env {
 	const char *store;  /* path of the SQLite file; its directory exists */
 	struct act  act;
 	void (*changed)(void *self); /* the machine changed: read it again. Called on a worker thread */
 	void (*ended)(void *self);   /* an operation has ended, and that is committed; likewise. NULL: nobody waits */
+	void (*begins)(void *self, enum inst_thread as); /* on such a thread, first of all. NULL: nothing is to be done */
 	void       *self;
 	struct inst_release release;
 	struct inst_crash crash;

@@ -70,6 +70,7 @@ static void *keeper_main(void *arg)
 	uint64_t words = clock_ms(), all = words, failed = 0;
 	unsigned what, retry = 0;
 
+	manager_begins(m, INST_THREAD_KEEPER);
 	while ((what = wait_for(m, words, all, failed))) {
 		struct error err = ERROR_INIT;
 		int r = keep_look(m, (enum keep_what)what, &err);

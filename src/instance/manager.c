@@ -19,7 +19,7 @@
 #include "instance/store.h"
 
 #define QUEUE_MAX    32    /* unfinished operations; more are refused */
-#define CREW_THREADS 48    /* calls on the machine at the same time */
+#define CREW_THREADS 48    /* calls on the machine at the same time, and images */
 #define STOP_MS      10000 /* systemd waits 90 s (systemd-system.conf(5), DefaultTimeoutStopSec) */
 
 static int find_inherited(struct inst_manager *m, struct error *err)
@@ -36,6 +36,17 @@ static void returned(void *self, const char *target)
 {
 	(void)target;
 	pool_wake(self, POOL_KEEP | POOL_LOOK | POOL_UNDO);
+}
+
+void manager_begins(struct inst_manager *m, enum inst_thread as)
+{
+	if (m->env.begins)
+		m->env.begins(m->env.self, as);
+}
+
+static void crew_begins(void *self, enum task_kind kind)
+{
+	manager_begins(self, kind == TASK_IMAGES ? INST_THREAD_IMAGES : INST_THREAD_CALLS);
 }
 
 int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, struct error *err)
@@ -66,7 +77,7 @@ int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, stru
 	adopt_init(m);
 	r = store_open(&m->store, env->store, err);
 	if (r == 0)
-		r = crew_new(&m->guard.crew, CREW_THREADS, returned, m, err);
+		r = crew_new(&m->guard.crew, &(struct crew_env){ CREW_THREADS, crew_begins, returned, m }, err);
 	if (r == 0)
 		r = find_inherited(m, err);
 	if (r == 0)

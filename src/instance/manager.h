@@ -46,6 +46,8 @@ struct inst_manager {
 	bool            stop; /* under lock */
 };
 
+void manager_begins(struct inst_manager *m, enum inst_thread as); /* inst_env.begins */
+
 struct rows_instance;
 /* Before what takes it apart. -EBUSY: an operation runs on it. */
 int manager_check_idle(struct store_tx *tx, const struct rows_instance *in, struct arena *arena, struct error *err);

@@ -317,6 +317,7 @@ static void *thread_main(void *arg)
 	struct pool_thread *t = arg;
 	unsigned work;
 
+	manager_begins(t->m, INST_THREAD_OPERATIONS);
 	while ((work = wait_for_work(t->m))) {
 		struct error err = ERROR_INIT;
 		int r = work & POOL_QUEUE ? run_next(t, &err) : look_round(t->m, &work, &err);

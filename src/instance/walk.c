@@ -211,6 +211,8 @@ static void start(struct walk *w, struct member *m, enum what what)
 	if (w->s->guard) {
 		m->task = task_new(w->s->guard->crew);
 		a = m->task ? &m->task->arena : NULL;
+		if (m->task && m->step->kind == PLAN_STEP_IMAGE)
+			m->task->kind = TASK_IMAGES;
 	}
 	m->effect = a ? make_effect(w->s, m, what, a) : NULL;
 	m->r = m->effect ? 0 : no_memory(&m->err);
