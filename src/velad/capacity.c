@@ -62,7 +62,7 @@ static void on_counted(void *self)
 	c->ready(c->self);
 }
 
-int capacity_new(struct capacity **ret, sd_event *event, void (*ready)(void *self), void *self, struct error *err)
+int capacity_new(struct capacity **ret, sd_event *event, enum seccomp_how how, void (*ready)(void *self), void *self, struct error *err)
 {
 	auto_(capacity_free) struct capacity *c = calloc(1, sizeof(*c));
 	int r;
@@ -71,7 +71,7 @@ int capacity_new(struct capacity **ret, sd_event *event, void (*ready)(void *sel
 		return error_set(err, -ENOMEM, "no memory");
 	c->ready = ready;
 	c->self = self;
-	r = worker_new(&c->worker, event, &(struct worker_does){ "that counts", count, on_counted, c }, err);
+	r = worker_new(&c->worker, event, &(struct worker_does){ "that counts", SANDBOX_PLANNER, how, count, on_counted, c }, err);
 	if (r == 0)
 		*ret = steal(c);
 	return r;

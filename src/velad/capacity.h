@@ -8,6 +8,7 @@
 #include <systemd/sd-event.h>
 
 #include "base/auto.h"
+#include "base/seccomp.h"
 
 struct capacity; /* opaque */
 struct arena;
@@ -15,8 +16,8 @@ struct error;
 struct json_object;
 struct plan_input;
 
-/* ready is called on the loop when a count has ended. */
-int capacity_new(struct capacity **ret, sd_event *event, void (*ready)(void *self), void *self, struct error *err);
+/* ready is called on the loop when a count has ended. how: velad/sandbox. */
+int capacity_new(struct capacity **ret, sd_event *event, enum seccomp_how how, void (*ready)(void *self), void *self, struct error *err);
 struct capacity *capacity_free(struct capacity *c); /* NULL is fine; returns NULL */
 AUTO_DEFINE(struct capacity *, capacity_free);
 

@@ -499,7 +499,7 @@ int current_new(struct current **ret, const struct current_env *env, struct erro
 	c->env = *env;
 	r = make_timer(c, err);
 	if (r == 0)
-		r = worker_new(&c->worker, env->event, &(struct worker_does){ "that reads the machine", do_job, on_done, c }, err);
+		r = worker_new(&c->worker, env->event, &(struct worker_does){ "that reads the machine", SANDBOX_READER, env->seccomp, do_job, on_done, c }, err);
 	if (r == 0)
 		r = listen_to(c, err);
 	if (r == 0)

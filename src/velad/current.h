@@ -9,6 +9,7 @@
 #include <systemd/sd-event.h>
 
 #include "base/auto.h"
+#include "base/seccomp.h"
 
 struct current; /* opaque; lives on the loop's thread */
 struct error;
@@ -27,6 +28,7 @@ struct current_env { /* all borrowed, and outlive it */
 	struct act_machine      *machine;   /* whose helper opens what this process may not */
 	void (*helper_back)(void *self);    /* that helper was away, and is there again: all was read anew */
 	void                    *self;
+	enum seccomp_how         seccomp;   /* velad/sandbox */
 	const char              *uevents;   /* a socket that uevents come from; NULL: the kernel, if the root is its own */
 };
 

@@ -12,7 +12,6 @@
 #include <systemd/sd-daemon.h>
 #include <systemd/sd-id128.h>
 #include <systemd/sd-journal.h>
-#include <time.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -146,6 +145,7 @@ static void *finish(void *self)
 {
 	struct finisher *f = self;
 
+	sandbox_thread(SANDBOX_END, f->m->seccomp);
 	(void)pthread_mutex_lock(&f->turn);
 	(void)manager_free(f->m);
 	exit(f->status);
@@ -163,8 +163,8 @@ static int loop(struct manager *m, struct error *err)
 	return r < 0 ? error_set(err, r, "the event loop failed: %s", strerror(-r)) : 0;
 }
 
-/* Takes m. From here on this thread has the loop's system calls only, the others the process's. */
-static int loop_sandboxed(struct manager *m, enum seccomp_how how, struct error *err)
+/* Takes m. From here on this thread has the loop's system calls only. */
+static int loop_sandboxed(struct manager *m, struct error *err)
 {
 	struct finisher f = { .m = m };
 	sd_id128_t id;
@@ -179,14 +179,10 @@ static int loop_sandboxed(struct manager *m, enum seccomp_how how, struct error 
 	}
 	if (log_is_journal()) /* libsystemd opens its socket here, once */
 		(void)sd_journal_send("MESSAGE=velad " VELAD_VERSION " has the system calls of velad/sandbox from here on", "PRIORITY=6", NULL);
-	tzset(); /* libraries read these files once, and could not do it later */
-	(void)sd_id128_get_boot(&id);
+	(void)sd_id128_get_boot(&id); /* libraries read these files once, and could not do it later */
 	(void)sd_id128_get_machine(&id);
-	r = sandbox_process(how, err);
-	if (r == 0)
-		r = sandbox_loop(how, err);
-	if (r == 0)
-		r = loop(m, err);
+	sandbox_thread(SANDBOX_LOOP, m->seccomp);
+	r = loop(m, err);
 	if (r < 0)
 		log_err("%s", err->text);
 	f.status = r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
@@ -206,8 +202,7 @@ static int run(struct manager_options *o, struct error *err)
 		r = watch_signals(m, err);
 	if (r < 0)
 		return r;
-	/* without a helper, velad itself loads modules and runs programs: that is not restricted */
-	return m->has_helper && o->seccomp != SECCOMP_OFF ? loop_sandboxed(steal(m), o->seccomp, err) : loop(m, err);
+	return m->seccomp != SECCOMP_OFF ? loop_sandboxed(steal(m), err) : loop(m, err);
 }
 
 /* One heap: what threads of their own would have costs memory, and system calls to grow and shrink. And half of glibc's

@@ -25,6 +25,7 @@
 #include "velad/operations.h"
 #include "velad/pool.h"
 #include "velad/remake.h"
+#include "velad/sandbox.h"
 
 static int on_changed(sd_event_source *source, int fd, uint32_t events, void *self)
 {
@@ -93,6 +94,26 @@ int manager_libvirt(struct manager *m, struct error *err)
 	return act_domain_offer(m->machine, &m->offer, err);
 }
 
+/* ---- threads -------------------------------------------------------------------------------------- */
+
+static void instances_begin(void *self, enum inst_thread as)
+{
+	static const enum sandbox_thread is[INST_THREAD_MAX_] = {
+		[INST_THREAD_OPERATIONS] = SANDBOX_OPERATIONS, [INST_THREAD_KEEPER] = SANDBOX_KEEPER, [INST_THREAD_CONSOLES] = SANDBOX_CONSOLES,
+		[INST_THREAD_CALLS] = SANDBOX_CALLS, [INST_THREAD_IMAGES] = SANDBOX_IMAGES,
+	};
+	struct manager *m = self;
+
+	sandbox_thread(is[as], m->seccomp);
+}
+
+static void watch_begins(void *self)
+{
+	struct manager *m = self;
+
+	sandbox_thread(SANDBOX_LIBVIRT, m->seccomp);
+}
+
 /* ---- construction ----------------------------------------------------------------------------------- */
 
 static int check_release(const struct conf *c, struct error *err)
@@ -142,7 +163,7 @@ static int open_store(struct manager *m, const struct manager_options *opt, stru
 {
 	char path[512];
 	struct inst_env env = { .store = opt->store, .act = act_machine_act(m->machine), .changed = machine_changed,
-				.ended = operation_ended,
+				.ended = operation_ended, .begins = instances_begin,
 				.self = m, .root = m->root, .workers = (unsigned)m->conf.workers,
 				.deadlines = deadlines(&m->conf), .keep_ms = (unsigned)m->conf.keep_milliseconds,
 				.restart = strcmp(m->conf.on_host_boot, "restart") == 0,
@@ -174,9 +195,11 @@ static int open_machine(struct manager *m, const struct manager_options *opt, st
 		.images = { m->conf.images_pool, m->conf.images_dir, m->conf.images_source, m->conf.console_dir },
 		.look_ms = at_most.domain_ms, .start_ms = at_most.start_ms, .stop_ms = at_most.stop_ms,
 		.helper_seconds = (unsigned)m->conf.deadline.helper_start,
+		.begins = watch_begins, .self = m,
 	};
 
 	m->has_helper = helper;
+	m->seccomp = helper ? opt->seccomp : SECCOMP_OFF;
 	return act_machine_new(&m->machine, m->root, &hyper, helper, m->kinds.fmpm, err);
 }
 
@@ -193,7 +216,7 @@ static void helper_back(void *self)
 static int open_current(struct manager *m, const struct manager_options *opt, struct error *err)
 {
 	struct current_env env = { .event = m->event, .root = m->root, .kinds = &m->kinds, .instances = m->instances,
-				   .machine = m->machine, .helper_back = helper_back, .self = m, .uevents = opt->uevents };
+				   .machine = m->machine, .helper_back = helper_back, .self = m, .seccomp = m->seccomp, .uevents = opt->uevents };
 
 	return current_new(&m->now, &env, err);
 }
@@ -254,13 +277,15 @@ int manager_new(struct manager **ret, const struct manager_options *opt, struct 
 	if (r == 0)
 		r = open_machine(m, opt, err);
 	if (r == 0)
+		r = sandbox_process(m->seccomp, err); /* there is no thread yet, and no program is started any more */
+	if (r == 0)
 		r = open_store(m, opt, err);
 	if (r == 0)
 		r = open_current(m, opt, err);
 	if (r == 0)
 		r = watch_changes(m, err);
 	if (r == 0)
-		r = capacity_new(&m->capacity, m->event, capacity_counted, m, err);
+		r = capacity_new(&m->capacity, m->event, m->seccomp, capacity_counted, m, err);
 	if (r == 0)
 		r = planner_new(&m->planner, m, err);
 	if (r == 0)

@@ -69,6 +69,7 @@ struct manager {
 	struct notify        notify;
 	char                 host_name[HOST_NAME_MAX + 1]; /* as it was at the start; "" unknown */
 	bool                 has_helper; /* velad-helper changes the machine */
+	enum seccomp_how     seccomp;    /* of velad's threads (velad/sandbox): without a helper, velad itself loads modules and runs programs */
 	uint32_t             vf_may_refuse;   /* bits of plan/vf.h */
 	struct act_offer     offer;           /* libvirt's; its type "": not asked yet */
 };

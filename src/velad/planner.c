@@ -346,7 +346,7 @@ int planner_new(struct planner **ret, struct manager *m, struct error *err)
 
 	if (r == 0) {
 		p->m = m;
-		r = worker_new(&p->worker, m->event, &(struct worker_does){ "that plans", work, on_planned, p }, err);
+		r = worker_new(&p->worker, m->event, &(struct worker_does){ "that plans", SANDBOX_PLANNER, m->seccomp, work, on_planned, p }, err);
 	}
 	if (r == 0)
 		*ret = p;

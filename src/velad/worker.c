@@ -28,6 +28,7 @@ static void *run(void *arg)
 {
 	struct worker *w = arg;
 
+	sandbox_thread(w->does.is, w->does.how);
 	(void)pthread_mutex_lock(&w->lock);
 	for (;;) {
 		while (!w->busy && !w->ended)

@@ -7,12 +7,15 @@
 #include <systemd/sd-event.h>
 
 #include "base/auto.h"
+#include "velad/sandbox.h"
 
 struct error;
 struct worker; /* opaque */
 
 struct worker_does {
 	const char *what; /* "that reads the machine", for errors */
+	enum sandbox_thread is;  /* its system calls are that's */
+	enum seccomp_how    how; /* unless this is SECCOMP_OFF */
 	void      (*work)(void *self); /* on the thread */
 	void      (*done)(void *self); /* on the loop, once the job is through; also of one that was awaited, or is it already */
 	void       *self;

@@ -39,7 +39,7 @@ static struct worker *start(struct job *j)
 	*j = (struct job){ .go = eventfd(0, EFD_CLOEXEC) };
 	assert_true(j->go >= 0);
 	assert_int_equal(sd_event_new(&j->event), 0);
-	if (worker_new(&w, j->event, &(struct worker_does){ "that is tested", work, done, j }, &err) < 0)
+	if (worker_new(&w, j->event, &(struct worker_does){ "that is tested", SANDBOX_PLANNER, SECCOMP_OFF, work, done, j }, &err) < 0)
 		fail_msg("%s", err.text);
 	return w;
 }
