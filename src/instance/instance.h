@@ -231,6 +231,8 @@ int inst_settings_held(struct inst_manager *m, struct plan_settings_held **ret, 
 void inst_machine_changed(struct inst_manager *m);
 /* velad-helper, or whatever else was not there, is there again: what waits for it is tried now. Likewise. */
 void inst_helper_back(struct inst_manager *m);
+/* Something was done that takes memory for a while: what of it is free is given back (base/memory) once nothing was done for a second. */
+void inst_rest(struct inst_manager *m);
 /* Cards came or went: look where those of instances are. Likewise. */
 void inst_cards_changed(struct inst_manager *m);
 /* The generation counter of topologies survives restarts: stores and returns the next one. */

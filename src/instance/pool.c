@@ -6,13 +6,13 @@
 #include "instance/pool.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/thread.h"
 #include "instance/gate.h"
 #include "instance/jobs.h"
@@ -27,6 +27,8 @@
 
 /* Likewise, where libvirt did not answer: that it comes back is an event, but not that its connection lived on. */
 #define WAITING_MAX 64 /* operations that wait for their next try, of which the queue knows by name */
+
+#define REST_MS 1000 /* so long nothing is to be done: what comes one after the other would need again what is given back */
 
 #define SILENT_SECONDS     1
 #define SILENT_SECONDS_MAX 64
@@ -229,13 +231,22 @@ static int run_next(struct pool_thread *t, struct error *err)
 
 /* ---- threads -------------------------------------------------------------------------------------------- */
 
-/* With nothing left to do what operations had of the heap goes back; between what stays it is in pieces. The lock is held. */
+/* What operations had of the heap goes back, between what stays it is in pieces; and what of the programs they had needed. The lock is held. */
 static void rest(struct inst_manager *m)
 {
-	m->pool.worked = false;
+	m->pool.rest_at = 0;
 	(void)pthread_mutex_unlock(&m->lock);
-	(void)malloc_trim(0);
+	memory_give_back();
 	(void)pthread_mutex_lock(&m->lock);
+}
+
+void inst_rest(struct inst_manager *m)
+{
+	(void)pthread_mutex_lock(&m->lock);
+	if (!m->pool.rest_at) /* else one waits for an earlier time, and then looks again */
+		(void)pthread_cond_signal(&m->pool.cond);
+	m->pool.rest_at = clock_ms() + REST_MS;
+	(void)pthread_mutex_unlock(&m->lock);
 }
 
 /* The queue first: what is looked at is more worth when operations are through. 0: stop. */
@@ -246,7 +257,7 @@ static unsigned wait_for_work(struct inst_manager *m)
 
 	(void)pthread_mutex_lock(&m->lock);
 	while (!m->stop && !work) {
-		uint64_t at = first(p->work ? p->retry_at : p->look_at, p->due_at), now = clock_ms();
+		uint64_t at = first(first(p->work ? p->retry_at : p->look_at, p->due_at), p->rest_at), now = clock_ms();
 		struct timespec until = { .tv_sec = (time_t)(at / 1000), .tv_nsec = (long)(at % 1000) * 1000000 };
 
 		if (p->due_at && now >= p->due_at)
@@ -255,7 +266,7 @@ static unsigned wait_for_work(struct inst_manager *m)
 			work = p->work & POOL_QUEUE ? POOL_QUEUE : p->work;
 		else if (!p->work && p->look_at && now >= p->look_at)
 			work = POOL_LOOK;
-		else if (p->worked)
+		else if (p->rest_at && now >= p->rest_at)
 			rest(m);
 		else if (at)
 			(void)pthread_cond_timedwait(&p->cond, &m->lock, &until);
@@ -328,8 +339,8 @@ static void *thread_main(void *arg)
 		}
 		(void)pthread_mutex_lock(&t->m->lock);
 		t->m->pool.retry = 0;
-		t->m->pool.worked = true;
 		(void)pthread_mutex_unlock(&t->m->lock);
+		inst_rest(t->m);
 		store_tidy(t->m->store);
 	}
 	return NULL;

@@ -32,7 +32,7 @@ struct pool { /* below: under the manager's lock */
 	uint64_t           look_at;  /* ms: when that is; 0 never */
 	bool               waits;    /* an operation may wait for its next try */
 	uint64_t           due_at;   /* ms: when that is; 0 never, or not known yet */
-	bool               worked;   /* since the heap was trimmed */
+	uint64_t           rest_at;  /* ms: when memory is given back, if there was nothing to do until then; 0: it was, since something was done */
 };
 
 enum {

@@ -113,6 +113,7 @@ static int number(struct current *c, struct topo *fresh, json_object *items, str
 	}
 	history_log(generation, items);
 	inst_machine_changed(c->env.instances);
+	inst_rest(c->env.instances);
 	if (has_cards(items))
 		inst_cards_changed(c->env.instances);
 	history_add(&c->history, generation, time(NULL), json_object_get(items));

@@ -66,6 +66,7 @@ static void capacity_counted(void *self)
 {
 	struct manager *m = self;
 
+	inst_rest(m->instances);
 	if (m->server)
 		api_server_wake(m->server);
 }

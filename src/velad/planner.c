@@ -330,6 +330,7 @@ static void on_planned(void *self)
 	if (!e)
 		return;
 	p->runs = NULL;
+	inst_rest(p->m->instances);
 	e->stage = MADE;
 	e->made = clock_usec(CLOCK_MONOTONIC);
 	if (e->gone)
