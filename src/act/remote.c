@@ -27,11 +27,16 @@
 #define FILE_SECONDS  2
 #define DEAF_SECONDS  10
 
+#define FREE_MAX 8 /* connections of steps that are kept for the next; the helper closes those that are silent for ten seconds */
+
 static _Thread_local bool hasty;
 
 struct act_remote {
 	struct sockaddr_un address;
 	pthread_t          loop; /* that made this */
+	pthread_mutex_t    free_lock; /* of free, nfree */
+	int                free[FREE_MAX]; /* connections that nobody uses now; the last one given back last */
+	size_t             nfree;
 	pthread_mutex_t    lock; /* of all below */
 	int                kept; /* for files; -1 */
 	int                wait; /* epoll, for its answers: velad's loop has neither poll(2) nor setsockopt(2) */
@@ -57,6 +62,7 @@ int act_remote_new(struct act_remote **ret, const char *socket, struct error *er
 	r->address.sun_family = AF_UNIX;
 	memcpy(r->address.sun_path, socket, len + 1);
 	(void)pthread_mutex_init(&r->lock, NULL); /* glibc: never fails without attributes */
+	(void)pthread_mutex_init(&r->free_lock, NULL);
 	r->loop = pthread_self();
 	r->kept = -1;
 	r->patience = r->start = START_SECONDS;
@@ -78,6 +84,9 @@ struct act_remote *act_remote_free(struct act_remote *r)
 		(void)close(r->kept);
 	if (r->wait >= 0)
 		(void)close(r->wait);
+	for (size_t i = 0; i < r->nfree; i++)
+		(void)close(r->free[i]);
+	(void)pthread_mutex_destroy(&r->free_lock);
 	(void)pthread_mutex_destroy(&r->lock);
 	free(r);
 	return NULL;
@@ -220,12 +229,69 @@ int act_remote_away(struct act_remote *r, struct error *why)
 	return e ? unreachable(r, e, why) : 0;
 }
 
+/* ---- connections of steps ------------------------------------------------------------------------------- */
+
+/* -1: there is none. */
+static int take(struct act_remote *r)
+{
+	int on;
+
+	(void)pthread_mutex_lock(&r->free_lock);
+	on = r->nfree ? r->free[--r->nfree] : -1;
+	(void)pthread_mutex_unlock(&r->free_lock);
+	return on;
+}
+
+static void give(struct act_remote *r, int on)
+{
+	(void)pthread_mutex_lock(&r->free_lock);
+	if (r->nfree < FREE_MAX) {
+		r->free[r->nfree++] = on;
+		on = -1;
+	}
+	(void)pthread_mutex_unlock(&r->free_lock);
+	if (on >= 0)
+		(void)close(on);
+}
+
+/* One that was used before may be closed by now, at the other end, as those that are free since longer then are: that is no failure of the
+ * helper's. Each verb says what is to be, so asking again does no harm where the call was heard. */
+static int ask_used(struct act_remote *r, int *on, struct wire_answer *ret, int *fd, const struct wire_call *c, struct error *err)
+{
+	int result = exchange(r, *on, 0, ret, fd, c, err);
+
+	if (result == 0) {
+		r->away = 0;
+		return ret->code < 0 ? error_set(err, ret->code, "%s", ret->text) : 0;
+	}
+	(void)close(*on);
+	*on = -1;
+	if (result != -EPIPE) {
+		r->away = -result;
+		return result;
+	}
+	while ((*on = take(r)) >= 0)
+		(void)close(*on);
+	return ask(r, on, ret, fd, c, err);
+}
+
+/* A connection of its own, for as long as the call takes: one that hangs holds up no other. */
+static int ask_alone(struct act_remote *r, struct wire_answer *ret, int *fd, const struct wire_call *c, struct error *err)
+{
+	int on = take(r);
+	int result = on < 0 ? ask(r, &on, ret, fd, c, err) : ask_used(r, &on, ret, fd, c, err);
+
+	if (on >= 0)
+		give(r, on);
+	return result;
+}
+
 int act_remote_call(struct act_remote *r, struct wire_answer *ret, const struct wire_call *c, struct error *err)
 {
 	struct wire_answer answer;
-	autoclose int on = -1, fd = -1;
+	autoclose int fd = -1;
 
-	return ask(r, &on, ret ? ret : &answer, &fd, c, err);
+	return ask_alone(r, ret ? ret : &answer, &fd, c, err);
 }
 
 /* ".../0000:17:00.0/config", or a socket's name */
@@ -279,8 +345,8 @@ static int ask_hastily(struct act_remote *r, struct wire_answer *ret, int *fd, c
 int act_remote_fd(struct act_remote *r, const struct wire_call *c, struct error *err)
 {
 	struct wire_answer answer;
-	autoclose int on = -1, fd = -1;
-	int result = hasty || pthread_equal(r->loop, pthread_self()) ? ask_hastily(r, &answer, &fd, c, err) : ask(r, &on, &answer, &fd, c, err);
+	autoclose int fd = -1;
+	int result = hasty || pthread_equal(r->loop, pthread_self()) ? ask_hastily(r, &answer, &fd, c, err) : ask_alone(r, &answer, &fd, c, err);
 
 	if (result == 0 && fd < 0)
 		return error_set(err, -EIO, "velad-helper's answer to %s lacks a descriptor", wire_verb_text((enum wire_verb)c->verb));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* act/remote — velad-helper's client: each call has a connection of its own, so that one that hangs in the kernel holds up no
+/* act/remote — velad-helper's client: each call has a connection of its own while it lasts, so that one that hangs in the kernel holds up no
  * other; velad's loop and its reader open files through one that is kept. A helper that went away is asked once more: each verb says what is
  * to be, so that saying it twice is no harm. Thread-safe. */
 

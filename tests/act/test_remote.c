@@ -19,6 +19,8 @@ struct helper {
 	unsigned           answers;
 	atomic_uint        late_ms;
 	atomic_uint        asked; /* answers: the first so many calls are, each with /dev/null */
+	atomic_uint        greeted; /* connections */
+	atomic_uint        patience; /* calls of a connection, which is closed then; 0: it is not */
 };
 
 static void answer(int on)
@@ -48,7 +50,10 @@ static void *serve(void *arg)
 	int on;
 
 	while ((on = accept4(h->listening, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
-		while (recv(on, &call, sizeof(call), 0) > 0)
+		unsigned calls = 0;
+
+		h->greeted++;
+		while ((!h->patience || calls++ < h->patience) && recv(on, &call, sizeof(call), 0) > 0)
 			if (h->asked++ < h->answers) {
 				(void)usleep(h->late_ms * 1000);
 				answer(on);
@@ -160,9 +165,30 @@ static void slow(void **state)
 	helper_stop(&h, r);
 }
 
+/* Calls of steps one after the other share a connection; one that the helper has closed meanwhile is no failure. */
+static void shared(void **state)
+{
+	struct helper h;
+	struct act_remote *r = helper_start(&h, 100);
+	struct wire_call c = wire_call(WIRE_VFIO_LOAD, test_bdf("0000:17:00.0"));
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(act_remote_call(r, NULL, &c, &err), 0);
+	assert_int_equal(h.greeted, 1);
+	h.patience = 1; /* of this one: the next call is its last */
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(act_remote_call(r, NULL, &c, &err), 0);
+	assert_int_equal(h.asked, 15);
+	assert_in_range(h.greeted, 4, 5); /* the first may have been between two calls when it was told */
+	assert_int_equal(act_remote_away(r, &err), 0);
+	helper_stop(&h, r);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(silent), cmocka_unit_test(slow) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(silent), cmocka_unit_test(slow), cmocka_unit_test(shared) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
