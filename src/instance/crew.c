@@ -243,7 +243,8 @@ static bool run_task(struct crew *c, struct task *t)
 	}
 	t->r = r;
 	t->ended = true;
-	(void)pthread_cond_broadcast(&c->done);
+	if (t->awaited) /* who waits for another one of a wave is not woken for it */
+		(void)pthread_cond_broadcast(&c->done);
 	return true;
 }
 
@@ -388,6 +389,7 @@ int task_wait(struct task **tp, struct span *span, struct error *err)
 	int r = 0;
 
 	(void)pthread_mutex_lock(&c->lock);
+	t->awaited = true;
 	while (!t->ended && r == 0) {
 		uint64_t at = due(c, t), now = clock_ms();
 
@@ -451,4 +453,16 @@ int task_leave(struct task *t, int r, struct error *err)
 		t->call = (struct task_call){ 0 };
 	(void)pthread_mutex_unlock(&c->lock);
 	return r;
+}
+
+unsigned task_limit(struct task *t)
+{
+	struct crew *c = t->crew;
+	unsigned ms;
+
+	(void)pthread_mutex_lock(&c->lock);
+	ms = t->span.limit;
+	t->span.limit = 0;
+	(void)pthread_mutex_unlock(&c->lock);
+	return ms;
 }

@@ -36,7 +36,7 @@ struct task {
 	void            *arg;
 	struct span      span; /* when fn ran */
 	struct task     *next; /* of the queue, or of those that hang */
-	bool             ended, given_up;
+	bool             ended, given_up, awaited;
 	struct task_call call;   /* that it is in; what NULL: none */
 	uint64_t         due;    /* of that call: ms, CLOCK_MONOTONIC */
 	int              r;
@@ -69,3 +69,5 @@ struct task *task_free(struct task *t); /* never started, or waited for; NULL is
  * task_leave: r, or -ETIMEDOUT if nobody waits any more: then fn returns and does nothing else. */
 int task_enter(struct task *t, const struct task_call *call, struct error *err);
 int task_leave(struct task *t, int r, struct error *err);
+/* By fn: the longest that one of its calls might have taken since this was asked last; ms, 0: there was none. */
+unsigned task_limit(struct task *t);

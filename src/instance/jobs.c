@@ -61,6 +61,8 @@ static int commit_end(struct inst_manager *m, struct job *j, enum inst_state nex
 	r = store_begin(&tx, m->store, err);
 	if (r == 0)
 		atomic_fetch_add(&m->domain_news, 1);
+	if (r == 0 && j->rest)
+		r = steps_tell(tx, j->rest, err);
 	if (r == 0)
 		r = note_devices(m, tx, j, next, drop_devices, err);
 	if (r == 0)
@@ -212,7 +214,9 @@ int job_apply(struct job *j, struct error *why)
 	if (r < 0)
 		return r;
 	j->steps.xml = xml;
+	j->steps.rest = &j->rest;
 	r = steps_apply(&j->steps, why);
+	j->steps.rest = NULL;
 	j->steps.xml = NULL;
 	return r;
 }

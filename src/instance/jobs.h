@@ -19,6 +19,7 @@ struct job {
 	struct op            *op;
 	struct rows_instance *in;
 	struct steps          steps;       /* of the instance */
+	struct steps_rest    *rest;        /* owned: of job_apply(), for job_end(); NULL: there is none */
 	atomic_bool           cancel;      /* somebody asked for it; read between steps */
 	bool                  cancelled;   /* it ends so: all is as it was before */
 	const char           *note;        /* of the instance, where the operation succeeds; NULL: all is well */

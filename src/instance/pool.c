@@ -225,6 +225,7 @@ static int run_next(struct pool_thread *t, struct error *err)
 		}
 	}
 	unclaim(t);
+	j.rest = steps_rest_free(j.rest);
 	arena_done(&j.arena);
 	return r == 0 ? set_due(m, before, err) : r;
 }

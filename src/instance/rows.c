@@ -367,6 +367,22 @@ int rows_step_others(struct store_tx *tx, const char ***ret, size_t *n, const ch
 	return r < 0 ? r : 0;
 }
 
+int rows_steps_unkept(struct store_tx *tx, bool *ret, const char *name, const struct rows_step *step, size_t n, struct error *err)
+{
+	auto_(store_query_free) struct store_rows *q = NULL;
+	int r = store_query(tx, &q, "SELECT seq FROM step WHERE instance = ? AND NOT EXISTS(SELECT 1 FROM original WHERE original.kind = step.kind"
+				    " AND original.target = step.target)", ARGS(ARG_TEXT(name)), err);
+
+	for (size_t i = 0; i < n; i++)
+		ret[i] = false;
+	while (r == 0 && (r = store_next(q, err)) > 0) {
+		for (size_t i = 0; i < n; i++)
+			ret[i] = ret[i] || step[i].seq == store_int(q, 0);
+		r = 0;
+	}
+	return r;
+}
+
 int rows_original_keep(struct store_tx *tx, const struct rows_step *s, const char *value, struct error *err)
 {
 	return store_exec(tx, "INSERT INTO original(kind, target, value) VALUES(?, ?, ?) ON CONFLICT DO NOTHING",

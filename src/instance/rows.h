@@ -101,6 +101,8 @@ int rows_step_set(struct store_tx *tx, const char *name, int64_t seq, enum step_
 int rows_step_others(struct store_tx *tx, const char ***ret, size_t *n, const char *name, const struct rows_step *s,
 		     struct arena *arena, struct error *err);
 
+/* ret: of each of its steps, whether nothing is written down of what its target was. */
+int rows_steps_unkept(struct store_tx *tx, bool *ret, const char *name, const struct rows_step *step, size_t n, struct error *err);
 int rows_original_keep(struct store_tx *tx, const struct rows_step *s, const char *value, struct error *err);
 int rows_original_find(struct store_tx *tx, const char **ret, const struct rows_step *s,
 		       struct arena *arena, struct error *err);

@@ -17,6 +17,7 @@ struct gate;
 struct inst_release;
 struct rows_step;
 struct store;
+struct store_tx;
 struct targets;
 
 struct steps_note { /* what is worth to be known of a step that was done: a finding of the instance */
@@ -29,6 +30,8 @@ struct steps_files { /* of steps that make files, what the store has, or is to h
 	struct act_seed  seed;
 };
 
+struct steps_rest; /* what was done last, and the store does not know yet */
+
 struct steps {
 	struct store     *store;    /* borrowed, like all below */
 	struct act        act;      /* without guard: the machine, and steps are done one by one, without deadlines */
@@ -39,6 +42,7 @@ struct steps {
 	const atomic_bool *cancel;  /* NULL: cannot be */
 	struct steps_note *note;    /* of the step, while it is applied */
 	struct steps_files *files;  /* likewise, while it is probed, too */
+	struct steps_rest **rest;   /* of steps_apply(), where it succeeds: to be told with a later commit; NULL: it has one for that */
 	bool              undo;     /* reverting is the undoing of this operation, and not what it is for */
 	bool              again;    /* it was tried before, and what failed then is in the journal */
 	const struct inst_release *release;
@@ -77,3 +81,7 @@ int steps_apply(const struct steps *s, struct error *err);
 /* The other way round. Goes on after a failure, gives back as much as it can and returns the first failure; but where the guest
  * cannot be stopped, nothing below it is touched, nor what lies below a call that hangs. May be repeated at will. */
 int steps_revert(const struct steps *s, struct error *err);
+
+/* In the transaction of who ends the operation. */
+int steps_tell(struct store_tx *tx, struct steps_rest *rest, struct error *err);
+struct steps_rest *steps_rest_free(struct steps_rest *rest); /* NULL is fine; returns NULL */

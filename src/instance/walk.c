@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The two walks over the steps of an instance, in waves: all that wait for nothing that is still to be done go side by side.
  * A wave is one commit, not one for each step: before any of its effects the store has all its steps as "begun", with the
- * originals of their targets. That they are done is committed with the next wave; a step that is found "begun" after
- * a crash is looked at as one that was done. */
+ * originals of their targets. That they are done is committed with the next wave, or the end of the operation; a step that is found "begun"
+ * after a crash is looked at as one that was done. */
 #include "instance/steps.h"
 
 #include <assert.h>
@@ -22,52 +22,7 @@
 #include "instance/steps_own.h"
 #include "instance/store.h"
 #include "instance/targets.h"
-
-enum what { PROBE, APPLY, REVERT, RELEASE, PARK };
-
-/* One step of a wave. What its thread uses is a copy in the task's memory, which outlives this. */
-struct effect {
-	struct steps      s;
-	struct rows_step  step;
-	struct guard_self self;
-	struct seen       seen;
-	struct steps_note note;
-	struct gate       gate;
-	struct steps_files files;
-	enum what         what;
-	const char       *original, **others; /* NULL: there is none */
-	size_t            nothers;
-};
-
-struct member {
-	struct rows_step *step;
-	struct task      *task; /* owned; NULL: nothing runs */
-	struct effect    *effect;
-	struct seen       seen; /* by its probe */
-	struct gate       gate;
-	const char       *original, **others;
-	size_t            nothers;
-	struct span       span; /* since it was started */
-	bool              back; /* it is reverted */
-	bool              unknown; /* it ran out of time: how its function is, nobody knows */
-	int               r;
-	struct error      err;
-};
-
-struct walk {
-	const struct steps *s;
-	struct arena        arena;
-	bool               *done, *tried, *noted; /* of each step; noted: the store knows that it is done */
-	struct act_image    image;    /* of the one step that may make one */
-	struct rows_finding *finding; /* of each, for the store; rule NULL: none */
-	size_t             *at;
-	struct member      *wave;
-	size_t              n; /* of the wave */
-	struct bdf         *mine; /* functions of the instance */
-	size_t              nmine;
-	struct targets_hold hold;
-	bool                kept;
-};
+#include "instance/walk_own.h"
 
 static int no_memory(struct error *err)
 {
@@ -91,27 +46,27 @@ static int walk_new(struct walk *w, const struct steps *s, struct error *err)
 	return w->done && w->tried && w->noted && w->finding && w->at && w->wave && w->hold.name && w->mine ? 0 : no_memory(err);
 }
 
-/* The steps that may be done now; false: there is none. Their targets are this operation's until end_wave(). */
-static bool begin_wave(struct walk *w, bool backwards)
+static void new_wave(struct walk *w)
 {
-	const struct steps *s = w->s;
-	size_t n = order_next(w->at, s->step, s->n, w->done, backwards);
-
 	w->n = w->hold.n = 0;
 	w->kept = false;
-	for (size_t i = 0; i < n; i++) {
-		struct rows_step *step = &s->step[w->at[i]];
+}
 
-		if (w->tried[w->at[i]])
-			continue;
-		w->tried[w->at[i]] = true;
-		w->wave[w->n++] = (struct member){ .step = step, .back = backwards };
-		w->wave[w->n - 1].gate = (struct gate){ .mine = w->mine, .nmine = w->nmine };
-		if (s->release)
-			w->wave[w->n - 1].gate.release = *s->release;
-		w->hold.name[w->hold.n++] = step->target;
-		w->kept = w->kept || step->kind == PLAN_STEP_ACS;
-	}
+static void add_member(struct walk *w, struct rows_step *step, bool backwards)
+{
+	w->wave[w->n++] = (struct member){ .step = step, .back = backwards };
+	w->wave[w->n - 1].gate = (struct gate){ .mine = w->mine, .nmine = w->nmine };
+	if (w->s->release)
+		w->wave[w->n - 1].gate.release = *w->s->release;
+	w->hold.name[w->hold.n++] = step->target;
+	w->kept = w->kept || step->kind == PLAN_STEP_ACS;
+}
+
+/* False: it is empty. Its targets are this operation's until end_wave(). */
+static bool lock_wave(struct walk *w)
+{
+	const struct steps *s = w->s;
+
 	if (w->n == 0)
 		return false;
 	if (s->targets)
@@ -122,6 +77,21 @@ static bool begin_wave(struct walk *w, bool backwards)
 	return true;
 }
 
+/* The steps that may be done now; false: there is none. */
+static bool begin_wave(struct walk *w, bool backwards)
+{
+	size_t n = order_next(w->at, w->s->step, w->s->n, w->done, backwards);
+
+	new_wave(w);
+	for (size_t i = 0; i < n; i++) {
+		if (w->tried[w->at[i]])
+			continue;
+		w->tried[w->at[i]] = true;
+		add_member(w, &w->s->step[w->at[i]], backwards);
+	}
+	return lock_wave(w);
+}
+
 static void end_wave(struct walk *w)
 {
 	for (size_t i = 0; i < w->n; i++)
@@ -130,178 +100,6 @@ static void end_wave(struct walk *w)
 		(void)pthread_mutex_unlock(w->s->kept);
 	if (w->s->targets)
 		targets_unlock(w->s->targets, &w->hold);
-}
-
-/* ---- effects -------------------------------------------------------------------------------------------- */
-
-static int run_effect(struct task *t, void *arg, struct error *err)
-{
-	struct effect *e = arg;
-	const struct step_kind *kind = step_kinds[e->step.kind];
-
-	e->self.task = t;
-	e->s.note = &e->note;
-	e->s.files = &e->files;
-	switch (e->what) {
-	case PROBE:
-		return kind->probe(&e->s, &e->seen, &e->step, err);
-	case APPLY:
-		return kind->apply(&e->s, &e->step, err);
-	case PARK:
-		return gate_park(&e->s, &e->step, err);
-	case REVERT:
-		return kind->revert(&e->s, &e->step, e->original, err);
-	default:
-		return kind->release(&e->s, &e->step, e->original, e->others, e->nothers, err);
-	}
-}
-
-static const char *own(struct arena *a, const char *text, bool *failed)
-{
-	char *copy = text ? arena_strdup(a, text) : NULL;
-
-	*failed = *failed || (text && !copy);
-	return copy;
-}
-
-static void own_gate(struct gate *ret, const struct gate *g, struct arena *a, bool *failed)
-{
-	struct bdf *mine = arena_array(a, g->nmine + 1, sizeof(*mine));
-
-	*ret = *g;
-	ret->mine = mine;
-	for (size_t i = 0; mine && i < g->nmine; i++)
-		mine[i] = g->mine[i];
-	ret->was = own(a, g->was, failed);
-	ret->release.scrub = own(a, g->release.scrub, failed);
-	*failed = *failed || !mine;
-}
-
-static struct effect *make_effect(const struct steps *s, const struct member *m, enum what what, struct arena *a)
-{
-	struct effect *e = arena_alloc(a, sizeof(*e));
-	bool failed = !e;
-
-	if (failed)
-		return NULL;
-	*e = (struct effect){ .what = what, .nothers = m->nothers, .step = *m->step, .self.guard = s->guard };
-	e->s = (struct steps){ .act = s->act, .instance = own(a, s->instance, &failed), .vf_may_refuse = s->vf_may_refuse };
-	if (s->guard)
-		e->s.act = guard_act(&e->self);
-	if (what == APPLY && m->step->kind == PLAN_STEP_DOMAIN)
-		e->s.xml = own(a, s->xml, &failed);
-	own_gate(&e->gate, &m->gate, a, &failed);
-	e->s.gate = &e->gate;
-	e->step.target = own(a, m->step->kind == PLAN_STEP_DOMAIN && s->domain ? s->domain : m->step->target, &failed);
-	e->step.from = own(a, m->step->from, &failed);
-	e->step.to = own(a, m->step->to, &failed);
-	e->original = own(a, m->original, &failed);
-	e->others = arena_array(a, m->nothers, sizeof(*e->others));
-	for (size_t i = 0; e->others && i < m->nothers; i++)
-		e->others[i] = own(a, m->others[i], &failed);
-	return failed || !e->others ? NULL : e;
-}
-
-static void start(struct walk *w, struct member *m, enum what what)
-{
-	struct arena *a = &w->arena;
-
-	m->err = ERROR_INIT;
-	m->span = span_begin();
-	if (w->s->guard) {
-		m->task = task_new(w->s->guard->crew);
-		a = m->task ? &m->task->arena : NULL;
-		if (m->task && m->step->kind == PLAN_STEP_IMAGE)
-			m->task->kind = TASK_IMAGES;
-	}
-	m->effect = a ? make_effect(w->s, m, what, a) : NULL;
-	m->r = m->effect ? 0 : no_memory(&m->err);
-	if (m->r == 0 && what <= APPLY && step_kinds[m->step->kind]->load)
-		m->r = step_kinds[m->step->kind]->load(w->s, &m->effect->files, m->step, a, &m->err);
-	if (m->r == 0 && m->task)
-		task_start(m->task, run_effect, m->effect);
-	else
-		m->task = task_free(m->task);
-	if (m->r < 0)
-		m->effect = NULL;
-}
-
-/* What a step took is what its effects took: it does not count that it waited for others. */
-static void add_span(const struct steps *s, struct rows_step *step, const struct span *span)
-{
-	struct span *to = s->undo ? &step->undo : &step->span;
-
-	steps_lock_shown(s);
-	if (!to->began)
-		*to = *span;
-	else
-		to->took += span->took;
-	to->limit = to->limit > span->limit ? to->limit : span->limit;
-	steps_unlock_shown(s);
-}
-
-/* It is said to the instance with the commit that says the step is done. */
-static void take_note(struct walk *w, const struct member *m)
-{
-	const struct steps_note *note = &m->effect->note;
-	struct rows_finding *f = &w->finding[m->step - w->s->step];
-
-	if (!note->rule)
-		return;
-	log_warning("instance %s: %s", w->s->instance, note->text.text);
-	*f = (struct rows_finding){ .rule = note->rule, .device = m->step->target, .text = arena_strdup(&w->arena, note->text.text) };
-	f->first = f->last = time(NULL);
-	if (!f->text)
-		f->rule = NULL; /* it is in the journal */
-}
-
-static void finish(struct walk *w, struct member *m)
-{
-	m->step->sick = m->r == GATE_QUARANTINED; /* without an effect */
-	if (!m->effect)
-		return;
-	if (m->task) {
-		m->r = task_wait(&m->task, &m->span, &m->err);
-	} else {
-		m->r = run_effect(NULL, m->effect, &m->err);
-		span_end(&m->span);
-	}
-	add_span(w->s, m->step, &m->span);
-	if (m->back && gate_keeps(&m->gate, m->step, m->r))
-		m->r = GATE_QUARANTINED;
-	m->unknown = m->r == -ETIMEDOUT && plan_step_of_function(m->step->kind) &&
-					!(w->s->guard && crew_late(w->s->guard->crew)); /* when velad ends, nobody has waited long enough */
-	m->step->sick = m->unknown || m->r == GATE_QUARANTINED;
-	if (m->r == 0) {
-		m->seen = m->effect->seen;
-		take_note(w, m);
-		if (m->step->kind == PLAN_STEP_IMAGE && m->effect->what == APPLY)
-			w->image = m->effect->files.image;
-	}
-	m->effect = NULL;
-	m->task = task_free(m->task);
-}
-
-/* Of all that were started. Returns the first failure in the plan's order; the others are logged. */
-static int finish_all(struct walk *w, struct error *err)
-{
-	int first = 0;
-
-	for (size_t i = 0; i < w->n; i++)
-		finish(w, &w->wave[i]);
-	for (size_t i = 0; i < w->n; i++) {
-		struct member *m = &w->wave[i];
-
-		if (m->r == 0 || (m->r == GATE_QUARANTINED && m->back))
-			continue;
-		(void)error_prefix(&m->err, "step %s %s", plan_step_text(m->step->kind), m->step->target);
-		if (first < 0 && !w->s->again)
-			log_err("instance %s: %s", w->s->instance, m->err.text); /* the first is the caller's */
-		else if (first == 0)
-			*err = m->err;
-		first = first < 0 ? first : m->r;
-	}
-	return first;
 }
 
 static void set_state(const struct steps *s, struct rows_step *step, enum step_state state)
@@ -360,12 +158,12 @@ static int commit_begun(struct walk *w, struct error *err)
 	return r;
 }
 
-static int find_gates(struct walk *w, struct store_tx *tx, struct error *err)
+static int find_gates(struct walk *w, struct store_tx *tx, bool lend_only, struct error *err)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < w->n; i++)
-		if (plan_step_of_function(w->wave[i].step->kind))
+		if (lend_only ? w->wave[i].step->kind == PLAN_STEP_LEND : plan_step_of_function(w->wave[i].step->kind))
 			r = gate_find(&w->wave[i].gate, tx, w->wave[i].step, &w->arena, err);
 	return r;
 }
@@ -381,7 +179,7 @@ static int look_at_gates(struct walk *w, struct error *err)
 	if (!any)
 		return 0;
 	r = store_begin(&tx, w->s->store, err);
-	return r < 0 ? r : find_gates(w, tx, err);
+	return r < 0 ? r : find_gates(w, tx, true, err);
 }
 
 /* Functions that are not fit to be lent, and those of which nobody knows how they are. */
@@ -391,7 +189,7 @@ static int commit_sick(struct walk *w, struct error *err)
 	int r = store_begin(&tx, w->s->store, err);
 
 	if (r == 0)
-		r = find_gates(w, tx, err);
+		r = find_gates(w, tx, false, err);
 	for (size_t i = 0; r == 0 && i < w->n; i++)
 		if (w->wave[i].r == GATE_QUARANTINED || w->wave[i].unknown)
 			r = gate_keep(tx, &w->wave[i].gate, w->wave[i].step, NULL, &w->wave[i].err, err);
@@ -406,8 +204,8 @@ static int probe_wave(struct walk *w, struct error *err)
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < w->n; i++)
-		start(w, &w->wave[i], PROBE);
-	r = finish_all(w, err);
+		effect_start(w, &w->wave[i], PROBE);
+	r = effect_finish_all(w, err);
 	if (r < 0)
 		(void)commit_sick(w, &ignored); /* r is what counts */
 	return r == GATE_QUARANTINED ? err->code = -EIO : r;
@@ -425,8 +223,8 @@ static int apply_wave(struct walk *w, struct error *err)
 		return r;
 	for (size_t i = 0; i < w->n; i++)
 		if (!w->wave[i].seen.so)
-			start(w, &w->wave[i], APPLY);
-	r = finish_all(w, err);
+			effect_start(w, &w->wave[i], APPLY);
+	r = effect_finish_all(w, err);
 	for (size_t i = 0; i < w->n; i++)
 		if (w->wave[i].r == 0) {
 			set_state(s, w->wave[i].step, STEP_DONE);
@@ -435,6 +233,86 @@ static int apply_wave(struct walk *w, struct error *err)
 	if (r < 0)
 		(void)commit_sick(w, &ignored); /* r is what counts */
 	return r;
+}
+
+/* ---- what was done before ------------------------------------------------------------------------------- */
+
+/* By an earlier operation: of a guest that stood still mostly all but the guest itself. False: there is none. */
+static bool begin_ahead(struct walk *w)
+{
+	new_wave(w);
+	for (size_t i = 0; i < w->s->n; i++)
+		if (w->s->step[i].state == STEP_DONE && w->s->step[i].kind != PLAN_STEP_DOMAIN)
+			add_member(w, &w->s->step[i], false);
+	return lock_wave(w);
+}
+
+/* unkept: of each step, whether its target has no original value. */
+static int ask_store(struct walk *w, bool *unkept, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r = store_begin(&tx, w->s->store, err);
+
+	if (r == 0)
+		r = find_gates(w, tx, true, err);
+	return r < 0 ? r : rows_steps_unkept(tx, unkept, w->s->instance, w->s->step, w->s->n, err);
+}
+
+/* Done is what is so, and all that it needs: nothing changed between this look and the one that its turn would bring. What needs something
+ * that is not done gets that, and may fail now for just this reason; but what hangs, hangs. */
+static size_t settle(struct walk *w, const bool *unkept)
+{
+	const struct rows_step *step = w->s->step;
+	size_t news = 0;
+
+	for (size_t i = 0; i < w->n; i++) {
+		struct member *m = &w->wave[i];
+		size_t at = (size_t)(m->step - step);
+		bool ready = true;
+
+		for (size_t k = 0; ready && k < at; k++)
+			ready = w->done[k] || !order_needs(&step[at], &step[k]);
+		if (!ready && m->r != -ETIMEDOUT)
+			m->r = 0;
+		w->done[at] = w->tried[at] = w->noted[at] = ready && m->seen.so;
+		news += w->done[at] && unkept[at];
+		effect_unknown(w, m);
+	}
+	return news;
+}
+
+/* The store has them as done, and an original for each but those. */
+static int commit_unkept(const struct walk *w, const bool *unkept, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	int r = store_begin(&tx, w->s->store, err);
+
+	for (size_t i = 0; r == 0 && i < w->n; i++) {
+		size_t at = (size_t)(w->wave[i].step - w->s->step);
+
+		if (w->done[at] && unkept[at])
+			r = rows_original_keep(tx, w->wave[i].step, w->wave[i].seen.value, err);
+	}
+	return r == 0 ? store_commit(tx, err) : r;
+}
+
+static int look_ahead(struct walk *w, struct error *err)
+{
+	bool *unkept = arena_array(&w->arena, w->s->n, sizeof(*unkept));
+	struct error ignored = ERROR_INIT;
+	size_t news;
+	int r = unkept ? ask_store(w, unkept, err) : no_memory(err);
+
+	if (r < 0)
+		return r;
+	ahead_look(w);
+	news = settle(w, unkept);
+	r = effect_first(w, err);
+	if (r < 0)
+		(void)commit_sick(w, &ignored); /* r is what counts */
+	else if (news)
+		r = commit_unkept(w, unkept, err);
+	return r == GATE_QUARANTINED ? err->code = -EIO : r;
 }
 
 static int commit_done(struct walk *w, struct error *err)
@@ -447,6 +325,36 @@ static int commit_done(struct walk *w, struct error *err)
 	return r == 0 ? store_commit(tx, err) : r;
 }
 
+struct steps_rest {
+	struct walk walk;
+};
+
+/* The walk becomes the rest's. */
+static int leave_rest(struct walk *w, struct error *err)
+{
+	struct steps_rest *rest = malloc(sizeof(*rest));
+
+	if (!rest)
+		return no_memory(err);
+	rest->walk = *w;
+	w->arena = (struct arena){ 0 };
+	*w->s->rest = rest;
+	return 0;
+}
+
+int steps_tell(struct store_tx *tx, struct steps_rest *rest, struct error *err)
+{
+	return note_done(&rest->walk, tx, err);
+}
+
+struct steps_rest *steps_rest_free(struct steps_rest *rest)
+{
+	if (rest)
+		arena_done(&rest->walk.arena);
+	free(rest);
+	return NULL;
+}
+
 static int check_cancel(const struct steps *s, struct error *err)
 {
 	return s->cancel && *s->cancel ? error_set(err, -ECANCELED, "it was cancelled") : 0;
@@ -457,12 +365,16 @@ int steps_apply(const struct steps *s, struct error *err)
 	struct walk w;
 	int r = walk_new(&w, s, err);
 
+	if (r == 0 && begin_ahead(&w)) {
+		r = look_ahead(&w, err);
+		end_wave(&w);
+	}
 	while (r == 0 && (r = check_cancel(s, err)) == 0 && begin_wave(&w, false)) {
 		r = apply_wave(&w, err);
 		end_wave(&w);
 	}
 	if (r == 0)
-		r = commit_done(&w, err);
+		r = s->rest ? leave_rest(&w, err) : commit_done(&w, err);
 	arena_done(&w.arena);
 	return r;
 }
@@ -502,13 +414,13 @@ static void start_back(struct walk *w, struct member *m)
 	if ((m->original || parks) && m->gate.closed && !is_shared(m) && gate_concerns(m->step->kind)) {
 		m->r = GATE_QUARANTINED;
 		if (m->step->kind == PLAN_STEP_BIND)
-			start(w, m, PARK);
+			effect_start(w, m, PARK);
 		return;
 	}
 	if (m->original && !is_shared(m) && kind->revert)
-		start(w, m, REVERT);
+		effect_start(w, m, REVERT);
 	else if (m->original && is_shared(m) && kind->release && m->step->state != STEP_PENDING)
-		start(w, m, RELEASE);
+		effect_start(w, m, RELEASE);
 }
 
 /* As it is to be after this wave. */
@@ -559,7 +471,7 @@ static int revert_wave(struct walk *w, int *first, struct error *err)
 	if (r == 0) {
 		for (size_t i = 0; i < w->n; i++)
 			start_back(w, &w->wave[i]);
-		failed = finish_all(w, &e);
+		failed = effect_finish_all(w, &e);
 		if (failed < 0 && *first == 0)
 			*err = e;
 		else if (failed < 0 && !w->s->again)

@@ -200,6 +200,40 @@ static void delete_hangs(void **state)
 	}
 }
 
+/* A start looks at all that was done before at once, by few threads: what hangs there is named, and in quarantine, as what hangs in a wave. */
+static void start_hangs(void **state)
+{
+	static const char *const call[] = { "power", "devctl", "driver" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(call); i++) {
+		struct hung h;
+		uint64_t op;
+
+		hung_new(&h);
+		fx_create_done(&h.fx, &fx_a);
+		assert_true(fx_wait(&h.fx, fx_order(&h.fx, "a", INST_STOP, 0)));
+		begin(&h);
+		fake_hang(h.fx.machine, call[i]);
+		op = fx_order(&h.fx, "a", INST_START, 0);
+		await_hang(&h);
+		other_goes_on(&h);
+		assert_false(fx_wait(&h.fx, op));
+		expect_timeout(&h, op);
+		fx_expect_state(&h.fx, "a", "stopped");
+		assert_int_equal(fx_taken(&h.fx), 5);
+		expect_quarantined(&h, "0000:1");
+		fake_return(h.fx.machine);
+		for (int k = 0; k < 100000 && inst_hanging(h.fx.m) > 0; k++)
+			fx_nap();
+		assert_true(fx_wait(&h.fx, fx_delete(&h.fx, "a")));
+		assert_true(fx_wait(&h.fx, fx_delete(&h.fx, "other")));
+		(void)fx_release_all(&h.fx);
+		fx_expect_machine(&h.fx, h.before);
+		hung_done(&h);
+	}
+}
+
 /* What hangs in the gate is kept there by it, and the delete goes on, and succeeds. */
 static void gate_hangs(void **state)
 {
@@ -588,6 +622,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(create_hangs),
 		cmocka_unit_test(delete_hangs),
+		cmocka_unit_test(start_hangs),
 		cmocka_unit_test(gate_hangs),
 		cmocka_unit_test(looked_at_again),
 		cmocka_unit_test(port_is_late),

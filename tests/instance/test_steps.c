@@ -683,11 +683,54 @@ static void vf_unseen(void **state)
 	bench_done(&b);
 }
 
+/* What was done before and is so still costs no commit, and what its target was stays written down. What is not so any more is done
+ * again, and so is what needs it. */
+static void done_before(void **state)
+{
+	struct steps_rest *rest = NULL;
+	struct error err = ERROR_INIT;
+	uint64_t commits;
+	struct bench b;
+
+	(void)state;
+	bench_new(&b);
+	bench_add(&b, PLAN_STEP_VFIO, "vfio-pci", "absent", "loaded");
+	bench_add(&b, PLAN_STEP_BIND, GPU, "nvidia", "vfio-pci");
+	bench_add(&b, PLAN_STEP_DEVCTL, GPU, "0x2010", "0x5010");
+	b.steps.rest = &rest;
+	apply_all(&b);
+	rest = steps_rest_free(rest); /* the store does not have the last as done: it is looked at all the same */
+	assert_string_equal(stored(&b, "SELECT group_concat(state) FROM step"), "done,done,begun");
+	commits = store_commits(b.store);
+	apply_all(&b);
+	rest = steps_rest_free(rest);
+	assert_int_equal(store_commits(b.store), commits);
+
+	b.steps.rest = NULL;
+	{
+		auto_(store_end) struct store_tx *tx = NULL;
+
+		assert_int_equal(store_begin(&tx, b.store, &err), 0);
+		assert_int_equal(store_exec(tx, "DELETE FROM original WHERE kind = 'bind'", NO_ARGS, &err), 0);
+		assert_int_equal(store_commit(tx, &err), 0);
+	}
+	apply_all(&b);
+	assert_string_equal(stored(&b, "SELECT value FROM original WHERE kind = 'bind'"), "vfio-pci/vfio-pci");
+
+	(void)snprintf(fake_find(b.fx.machine, test_bdf(GPU))->d.driver, ACT_DRIVER_MAX, "nvidia");
+	fake_words(b.fx.machine, test_bdf(GPU))->now[ACT_DEVCTL] = 0x2010;
+	apply_all(&b);
+	assert_string_equal(fake_find(b.fx.machine, test_bdf(GPU))->d.driver, "vfio-pci");
+	assert_int_equal(fake_words(b.fx.machine, test_bdf(GPU))->now[ACT_DEVCTL], 0x5010);
+	bench_done(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(whole_way),
 		cmocka_unit_test(already_so),
+		cmocka_unit_test(done_before),
 		cmocka_unit_test(foreign_vfs),
 		cmocka_unit_test(bound_without_override),
 		cmocka_unit_test(refusals),
