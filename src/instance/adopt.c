@@ -440,7 +440,8 @@ static int check_card(const struct act *act, const struct reconcile_device *d, s
 
 int adopt_check_cards(struct inst_manager *m, struct job *j, struct error *why)
 {
-	struct reconcile_input in = { 0 };
+	const struct reconcile_device *d = NULL;
+	size_t n = 0;
 	int r = 0;
 
 	{
@@ -448,11 +449,10 @@ int adopt_check_cards(struct inst_manager *m, struct job *j, struct error *why)
 
 		r = store_begin(&tx, m->store, why);
 		if (r == 0)
-			r = adopt_rows_load(tx, &in, &j->arena, why);
+			r = adopt_rows_devices(tx, &d, &n, j->in->name, &j->arena, why);
 	}
-	for (size_t i = 0; r == 0 && i < in.ninstances; i++)
-		for (size_t k = 0; r == 0 && k < in.instance[i].n && strcmp(in.instance[i].name, j->in->name) == 0; k++)
-			r = check_card(&m->env.act, &in.instance[i].device[k], why);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = check_card(&m->env.act, &d[i], why);
 	return r;
 }
 

@@ -32,13 +32,14 @@ struct rows {
 	struct arena *arena;
 	void         *all;
 	size_t        n, size; /* size: of one */
+	const char   *of;      /* the query's one argument; NULL: it has none */
 	int (*read)(void *one, struct store_rows *q, struct arena *arena, struct error *err);
 };
 
 static int read_rows(struct rows *rows, struct store_tx *tx, const char *sql, struct error *err)
 {
 	auto_(store_query_free) struct store_rows *q = NULL;
-	int r = store_query(tx, &q, sql, NO_ARGS, err);
+	int r = store_query(tx, &q, sql, rows->of ? ARGS(ARG_TEXT(rows->of)) : NO_ARGS, err);
 
 	while (r == 0 && (r = store_next(q, err)) > 0) {
 		if (!rows->all)
@@ -148,6 +149,7 @@ static int hand_out(struct reconcile_instance *in, const struct rows *devices, c
 	return 0;
 }
 
+#define SELECT_DEVICES "SELECT count(*) OVER (), instance, bdf, pf, serial FROM device "
 #define SELECT_FOREIGN "SELECT count(*) OVER (), bdf, domain, uuid, runs FROM foreign_device ORDER BY bdf"
 
 int adopt_rows_foreign(struct store_tx *tx, struct inst_foreign **ret, size_t *n, struct arena *arena, struct error *err)
@@ -178,7 +180,7 @@ int adopt_rows_load(struct store_tx *tx, struct reconcile_input *ret, struct are
 					  " ORDER BY name", err);
 
 	if (r == 0)
-		r = read_rows(&devices, tx, "SELECT count(*) OVER (), instance, bdf, pf, serial FROM device ORDER BY bdf", err);
+		r = read_rows(&devices, tx, SELECT_DEVICES "ORDER BY bdf", err);
 	if (r == 0)
 		r = read_rows(&notes, tx, "SELECT count(*) OVER (), instance, rule, device, text FROM finding ORDER BY rule, device", err);
 	if (r == 0)
@@ -194,6 +196,19 @@ int adopt_rows_load(struct store_tx *tx, struct reconcile_input *ret, struct are
 	ret->sick = sick.all;
 	ret->nsick = sick.n;
 	return r;
+}
+
+int adopt_rows_devices(struct store_tx *tx, const struct reconcile_device **ret, size_t *n, const char *name, struct arena *arena, struct error *err)
+{
+	struct rows rows = { .arena = arena, .size = sizeof(struct owned_device), .read = read_device, .of = name };
+	int r = read_rows(&rows, tx, SELECT_DEVICES "WHERE instance = ? ORDER BY bdf", err);
+	struct reconcile_device *all = arena_array(arena, rows.n, sizeof(*all));
+
+	for (size_t i = 0; all && i < rows.n; i++)
+		all[i] = ((const struct owned_device *)rows.all)[i].d;
+	*ret = all;
+	*n = rows.n;
+	return r == 0 && !all ? no_memory(err) : r;
 }
 
 int adopt_rows_domain(struct store_tx *tx, const char **ret, const char *name, struct arena *arena, struct error *err)

@@ -156,11 +156,12 @@ static bool is_held_up(const struct op *op, const char **waiting, size_t *n)
 	return true;
 }
 
-/* 1: j is the oldest unfinished operation that may run now, and marked as running; 0: there is none. Claims are made
- * within the transaction, so that two threads never take the same. */
-static int take_job(struct pool_thread *t, struct job *j, struct error *err)
+/* 1: j is the oldest unfinished operation that may run now, and marked as running; 0: there is none. more: there are younger ones, or
+ * some that wait for their next try. Claims are made within the transaction, so that two threads never take the same. */
+static int take_job(struct pool_thread *t, struct job *j, bool *more, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
+	struct op *next = NULL;
 	const char *waiting[WAITING_MAX];
 	size_t nwaiting = 0;
 	uint64_t after = 0;
@@ -177,7 +178,12 @@ static int take_job(struct pool_thread *t, struct job *j, struct error *err)
 	if (r == 0)
 		r = mark_job(t->m, tx, j, err);
 	if (r == 0)
+		r = op_next(tx, &next, j->op->id, &j->arena, err);
+	if (r == 0)
 		r = store_commit(tx, err);
+	(void)pthread_mutex_lock(&t->m->lock);
+	*more = next || t->m->pool.waits;
+	(void)pthread_mutex_unlock(&t->m->lock);
 	return r < 0 ? r : 1;
 }
 
@@ -212,10 +218,11 @@ static int run_next(struct pool_thread *t, struct error *err)
 	struct inst_manager *m = t->m;
 	int64_t before = (int64_t)clock_usec(CLOCK_REALTIME);
 	struct job j = { 0 };
-	int r = take_job(t, &j, err);
+	bool more = false;
+	int r = take_job(t, &j, &more, err);
 
-	if (r > 0)
-		pool_wake(m, POOL_QUEUE); /* there may be another for another thread; and for this one, later */
+	if (r > 0 && more)
+		pool_wake(m, POOL_QUEUE); /* for another thread; this one looks again when it has done this */
 	if (r > 0 && (j.in || job_kinds[j.op->kind].alone)) {
 		show(t, &j);
 		r = job_kinds[j.op->kind].run(m, &j, err);
