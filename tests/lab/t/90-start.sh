@@ -18,11 +18,13 @@ passes "a guest" l1 -t 180 "velactl create start --gpus 1 --vfs-per-gpu 1 --numa
 	--kernel /srv/lab/guest/vmlinuz --initrd /srv/lab/guest/initrd --cmdline 'console=ttyS0 report.stay mitigations=off nokaslr'"
 passes "its XML" l1 'virsh dumpxml --inactive start >/root/start.xml && velactl stop start --force'
 
-# Two lines of microseconds: all of a start and libvirt's part of it; virsh's start
+# Two lines: of a start of velad's microseconds, all and libvirt's part of it, and times of day, when it began, its first step, and libvirt's
+# part; virsh's start in microseconds
 turn='
 	ms() { date +%s%6N; }
 	velactl start start >/dev/null && velactl -o json op list | jq -r "[.operations[] | select(.kind == \"start\")] | max_by(.id).id" >/root/id &&
-	velactl -o json op show "$(cat /root/id)" | jq -r "\"velad \(.duration_us) \(.steps[] | select(.id == \"domain\").duration_us)\"" &&
+	velactl -o json op show "$(cat /root/id)" | jq -r "(.steps[] | select(.id == \"domain\")) as \$d |
+		\"velad \(.duration_us) \(\$d.duration_us) \(.started) \([.steps[].started] | min) \(\$d.started)\"" &&
 	velactl stop start --force >/dev/null && systemctl stop velad.service || exit 1
 	from=$(ms); virsh -q create /root/start.xml >/dev/null || exit 1
 	echo "virsh $(($(ms) - from))"
@@ -30,17 +32,21 @@ turn='
 for ((i = 0; i < rounds; i++)); do
 	l1 -t 240 "$turn" || die "round $i"
 done >"$logs/turns"
-is "every start is measured" "$((2 * rounds))" "$(grep -Ec '^(velad [0-9]+ [0-9]+|virsh [0-9]+)$' "$logs/turns")"
-read -r adds domain virsh share < <(python3 - "$logs/turns" <<'EOF'
-import statistics, sys
+is "every start is measured" "$((2 * rounds))" "$(grep -Ec '^(velad [0-9]+ [0-9]+( [0-9TZ:.-]+){3}|virsh [0-9]+)$' "$logs/turns")"
+read -r adds domain virsh share begins looks ends < <(python3 - "$logs/turns" <<'EOF'
+import datetime, statistics, sys
 turns = [line.split() for line in open(sys.argv[1])]
-started = [(int(t[1]) - int(t[2]), int(t[2])) for t in turns if t[0] == "velad"]
-adds, domain = (statistics.median(column) for column in zip(*started))
+def parts(t):
+    began, first, domain = (datetime.datetime.fromisoformat(x.replace("Z", "+00:00")).timestamp() * 1e6 for x in t[3:])
+    adds = int(t[1]) - int(t[2])
+    return adds, int(t[2]), first - began, domain - first, adds - (domain - began)
+adds, domain, *where = (statistics.median(column) for column in zip(*(parts(t) for t in turns if t[0] == "velad")))
 virsh = statistics.median(int(t[1]) for t in turns if t[0] == "virsh")
-print(round(adds / 1000), round(domain / 1000), round(virsh / 1000), round(100 * adds / domain, 2))
+print(round(adds / 1000), round(domain / 1000), round(virsh / 1000), round(100 * adds / domain, 2), *(round(x / 1000) for x in where))
 EOF
 )
 echo "# velad adds $adds ms to libvirt's $domain, $share %; virsh's start took $virsh ms; medians of $rounds"
+echo "# where: $begins ms before the first step, $looks in the steps before libvirt's, $ends beside the calls of libvirt's step and after it"
 is "velad adds no more than 2 % (1 % is wanted)" 1 "$(python3 -c "print(int($share <= 2))")"
 passes "delete" l1 -t 120 'velactl delete start'
 is "the host is as before" "$before" "$(host_state)"
