@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "instance/store_schema.h"
 #include "instance/store_statement.h"
 
 #define BUSY_TIMEOUT_MS 2000
@@ -18,9 +19,20 @@
 struct store_tx {
 	struct store *store; /* borrowed: the transaction is a member of it */
 	bool          open;
+	bool          inner; /* a savepoint, within that of a group */
 	bool          ends; /* an operation */
 };
 
+struct group { /* transactions of one thread that are committed together; under the store's lock */
+	bool         on, open;
+	pthread_t    owner;  /* while on */
+	bool         ends;
+	uint64_t     number; /* of the last that was opened */
+	uint64_t     failed; /* since on; 0: none */
+	struct error err;
+};
+
+#define ROLLED_BACK "the store %s has rolled back by itself, as it does when it has no memory"
 #define TIDY_PAGES 1000 /* as SQLite's own automatic checkpoint */
 
 struct store {
@@ -29,129 +41,12 @@ struct store {
 	char           *path; /* owned */
 	pthread_mutex_t lock; /* held from store_begin to store_end */
 	struct store_tx tx;
+	struct group    group;
 	atomic_ullong   commits;
 	void          (*ended)(void *self); /* NULL: nobody listens */
 	void           *self;
 	atomic_int      pages; /* in the WAL */
 };
-
-/* device and its primary key: a function belongs to at most one instance, whatever the code above does.
- * original: what a thing on the machine was before the first instance touched it. */
-static const char schema_1[] =
-	"CREATE TABLE meta(id INTEGER PRIMARY KEY CHECK (id = 1), generation INTEGER NOT NULL) STRICT;"
-	"INSERT INTO meta VALUES(1, 0);"
-	"CREATE TABLE operation(id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL,"
-	" instance TEXT NOT NULL, state TEXT NOT NULL, code INTEGER NOT NULL DEFAULT 0, detail TEXT,"
-	" created INTEGER NOT NULL, finished INTEGER NOT NULL DEFAULT 0, steps TEXT) STRICT;"
-	"CREATE TABLE instance(name TEXT PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, state TEXT NOT NULL,"
-	" error TEXT, created INTEGER NOT NULL, request TEXT NOT NULL, plan TEXT NOT NULL,"
-	" operation INTEGER NOT NULL REFERENCES operation(id)) STRICT;"
-	"CREATE TABLE device(bdf TEXT PRIMARY KEY, instance TEXT NOT NULL"
-	" REFERENCES instance(name) ON DELETE CASCADE) STRICT;"
-	"CREATE TABLE step(instance TEXT NOT NULL REFERENCES instance(name) ON DELETE CASCADE,"
-	" seq INTEGER NOT NULL, kind TEXT NOT NULL, target TEXT NOT NULL, was TEXT NOT NULL,"
-	" wanted TEXT NOT NULL, old TEXT, state TEXT NOT NULL, PRIMARY KEY(instance, seq)) STRICT;"
-	"CREATE INDEX step_target ON step(kind, target);"
-	"CREATE TABLE original(kind TEXT NOT NULL, target TEXT NOT NULL, value TEXT NOT NULL,"
-	" PRIMARY KEY(kind, target)) STRICT;"
-	"PRAGMA user_version = 1;";
-
-/* 2: finding, what velad saw of running instances; and steps "acs". */
-static const char schema_2[] =
-	"CREATE TABLE finding(instance TEXT NOT NULL REFERENCES instance(name) ON DELETE CASCADE, rule TEXT NOT NULL,"
-	" device TEXT NOT NULL, text TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,"
-	" times INTEGER NOT NULL, PRIMARY KEY(instance, rule, device)) STRICT;"
-	"PRAGMA user_version = 2;";
-
-/* 3: request_key, clients' own names for requests (Idempotency-Key). */
-static const char schema_3[] =
-	"CREATE TABLE request_key(uid INTEGER NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL,"
-	" operation INTEGER NOT NULL REFERENCES operation(id), created INTEGER NOT NULL, PRIMARY KEY(uid, key)) STRICT;"
-	"CREATE INDEX request_key_operation ON request_key(operation);"
-	"CREATE INDEX request_key_created ON request_key(created);"
-	"PRAGMA user_version = 3;";
-
-/* 4: quarantine; wear, how often a function was given. */
-static const char schema_4[] =
-	"CREATE TABLE quarantine(bdf TEXT PRIMARY KEY, serial TEXT, reason TEXT NOT NULL, since INTEGER NOT NULL,"
-	" was TEXT, driver TEXT) STRICT;"
-	"CREATE TABLE wear(bdf TEXT PRIMARY KEY, times INTEGER NOT NULL) STRICT;"
-	"PRAGMA user_version = 4;";
-
-/* 5: image, what was found out about those that were added; and steps "image", "disk", "seed". */
-static const char schema_5[] =
-	"CREATE TABLE image(instance TEXT PRIMARY KEY REFERENCES instance(name) ON DELETE CASCADE, format TEXT NOT NULL,"
-	" size INTEGER NOT NULL, virtual_size INTEGER NOT NULL, mtime INTEGER NOT NULL, sha256 TEXT NOT NULL) STRICT;"
-	"PRAGMA user_version = 5;";
-
-/* 6: seconds that a stop leaves a guest; when guests crashed. */
-static const char schema_6[] =
-	"ALTER TABLE operation ADD COLUMN grace INTEGER NOT NULL DEFAULT 0;"
-	"CREATE TABLE crash(instance TEXT NOT NULL REFERENCES instance(name) ON DELETE CASCADE, at INTEGER NOT NULL) STRICT;"
-	"PRAGMA user_version = 6;";
-
-/* 7: when an operation began, and how long it took; microseconds. */
-static const char schema_7[] =
-	"ALTER TABLE operation ADD COLUMN began INTEGER NOT NULL DEFAULT 0;"
-	"ALTER TABLE operation ADD COLUMN took INTEGER NOT NULL DEFAULT 0;"
-	"PRAGMA user_version = 7;";
-
-/* 8: generation of an instance: another one with each change of what a client sees of it. It is counted over all, so that one that
- * was made anew under its name has none that it had. */
-static const char schema_8[] =
-	"ALTER TABLE meta ADD COLUMN change INTEGER NOT NULL DEFAULT 0;"
-	"ALTER TABLE instance ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;"
-#define NEXT_OF(what) "BEGIN UPDATE meta SET change = change + 1;" \
-		      " UPDATE instance SET generation = (SELECT change FROM meta) WHERE name = " what "; END;"
-	"CREATE TRIGGER instance_made AFTER INSERT ON instance " NEXT_OF("NEW.name")
-	"CREATE TRIGGER instance_changed AFTER UPDATE OF state, error, operation, request ON instance " NEXT_OF("NEW.name")
-	"CREATE TRIGGER finding_made AFTER INSERT ON finding " NEXT_OF("NEW.instance")
-	"CREATE TRIGGER finding_changed AFTER UPDATE ON finding " NEXT_OF("NEW.instance")
-#undef NEXT_OF
-	"PRAGMA user_version = 8;";
-
-/* 9: quarantine is of a place and the card that is in it, serial '' unknown; hangs: a call on it has not returned. */
-static const char schema_9[] =
-	"CREATE TABLE quarantine_9(bdf TEXT NOT NULL, serial TEXT NOT NULL, reason TEXT NOT NULL, since INTEGER NOT NULL, was TEXT,"
-	" driver TEXT, hangs INTEGER NOT NULL DEFAULT 0, PRIMARY KEY(bdf, serial)) STRICT;"
-	"INSERT INTO quarantine_9 SELECT bdf, coalesce(serial, ''), reason, since, was, driver, 0 FROM quarantine;"
-	"DROP TABLE quarantine;"
-	"ALTER TABLE quarantine_9 RENAME TO quarantine;"
-	"PRAGMA user_version = 9;";
-
-/* 10: what a device is known by, and its PF; in which boot of the host an instance was started; what its domain is called, if not as
- * the instance; functions of domains that are no instance's. */
-static const char schema_10[] =
-	"ALTER TABLE device ADD COLUMN serial TEXT;"
-	"ALTER TABLE device ADD COLUMN pf TEXT;"
-	"ALTER TABLE instance ADD COLUMN boot TEXT;"
-	"ALTER TABLE instance ADD COLUMN domain TEXT;"
-	"CREATE TABLE foreign_device(bdf TEXT PRIMARY KEY, domain TEXT NOT NULL, uuid TEXT NOT NULL, runs INTEGER NOT NULL) STRICT;"
-	"CREATE TRIGGER finding_gone AFTER DELETE ON finding BEGIN UPDATE meta SET change = change + 1;"
-	" UPDATE instance SET generation = (SELECT change FROM meta) WHERE name = OLD.instance; END;"
-	STORE_IDENTIFY ";"
-	"PRAGMA user_version = 10;";
-
-/* 11: the PF of a VF in quarantine; whether another card is in the place. */
-static const char schema_11[] =
-	"ALTER TABLE quarantine ADD COLUMN pf TEXT;"
-	"ALTER TABLE quarantine ADD COLUMN away INTEGER NOT NULL DEFAULT 0;"
-	"PRAGMA user_version = 11;";
-
-/* 12: an operation that failed and is to be tried again: how often it was, and when it is next (microseconds since 1970; 0 at once). */
-static const char schema_12[] =
-	"ALTER TABLE operation ADD COLUMN tries INTEGER NOT NULL DEFAULT 0;"
-	"ALTER TABLE operation ADD COLUMN due INTEGER NOT NULL DEFAULT 0;"
-	"PRAGMA user_version = 12;";
-
-/* 13: those that wait or run, which are few, by themselves. */
-static const char schema_13[] =
-	"CREATE INDEX operation_open ON operation(instance) WHERE finished = 0;"
-	"PRAGMA user_version = 13;";
-
-static const char *const schemas[] = { schema_1, schema_2, schema_3, schema_4, schema_5, schema_6, schema_7, schema_8, schema_9, schema_10, schema_11, schema_12, schema_13 }; /* [n] makes version n + 1 of version n */
-
-#define SCHEMA_VERSION ((int)ARRAY_SIZE(schemas))
 
 /* Never -ENOSPC or the like: at the API edge those mean that the host has no room for a guest. */
 static int sql_error(sqlite3 *db, const char *path, struct error *err)
@@ -291,20 +186,114 @@ int64_t store_last_id(struct store_tx *tx)
 	return sqlite3_last_insert_rowid(tx->store->db);
 }
 
+static void roll_back(struct store *s)
+{
+	struct error ignored = ERROR_INIT; /* whoever failed has said why */
+
+	/* SQLite rolls back by itself on some errors (sqlite3_get_autocommit(3)); nothing is left then */
+	if (!sqlite3_get_autocommit(s->db))
+		(void)run(s, "ROLLBACK", &ignored);
+}
+
+static void told(struct store *s, bool ends)
+{
+	s->commits++;
+	if (ends && s->ended)
+		s->ended(s->self);
+}
+
+/* Nothing of it is kept, and until store_group_end() its thread gets no other. */
+static void group_fails(struct store *s, const struct error *err)
+{
+	roll_back(s);
+	s->group.open = false;
+	s->group.failed = s->group.number;
+	s->group.err = *err;
+	s->commits++; /* what was read meanwhile is not so */
+}
+
+static int group_commit(struct store *s, struct error *err)
+{
+	int r = run(s, "COMMIT", err);
+
+	if (r < 0) {
+		group_fails(s, err);
+		return r;
+	}
+	s->group.open = false;
+	told(s, s->group.ends);
+	return 0;
+}
+
+/* Whoever else wants the store commits what is open first: nobody acts on what is not in the file, and nobody's is rolled back with it. */
+static void enter(struct store *s)
+{
+	struct error err = ERROR_INIT; /* is kept for the group's thread */
+
+	(void)pthread_mutex_lock(&s->lock); /* cannot fail: a normal mutex, never taken twice */
+	if (s->group.open && !pthread_equal(s->group.owner, pthread_self()))
+		(void)group_commit(s, &err);
+}
+
+static bool is_mine(const struct store *s)
+{
+	return s->group.on && pthread_equal(s->group.owner, pthread_self());
+}
+
+/* Without its transaction a savepoint would be one. */
+static void check_group(struct store *s)
+{
+	struct error err = ERROR_INIT;
+
+	if (!sqlite3_get_autocommit(s->db))
+		return;
+	(void)error_set(&err, -EIO, ROLLED_BACK, s->path);
+	group_fails(s, &err);
+}
+
 int store_begin(struct store_tx **ret, struct store *s, struct error *err)
 {
 	int r;
 
-	(void)pthread_mutex_lock(&s->lock); /* cannot fail: a normal mutex, never taken twice */
+	enter(s);
 	assert(!s->tx.open);
-	r = run(s, "BEGIN IMMEDIATE", err);
+	if (s->group.open)
+		check_group(s);
+	else
+		roll_back(s); /* what there was no memory for when it failed */
+	if (is_mine(s) && s->group.failed) {
+		*err = s->group.err;
+		r = err->code;
+	} else {
+		r = run(s, s->group.open ? "SAVEPOINT one" : "BEGIN IMMEDIATE", err);
+	}
 	if (r < 0) {
 		(void)pthread_mutex_unlock(&s->lock);
 		return r;
 	}
 	s->tx.open = true;
+	s->tx.inner = s->group.open;
 	s->tx.ends = false;
 	*ret = &s->tx;
+	return 0;
+}
+
+/* Into the group, which is opened by the first. */
+static int join(struct store_tx *tx, struct error *err)
+{
+	struct store *s = tx->store;
+	int r = tx->inner ? run(s, "RELEASE one", err) : 0;
+
+	if (r < 0)
+		return r;
+	if (sqlite3_get_autocommit(s->db)) /* an error that somebody made nothing of */
+		return error_set(err, -EIO, ROLLED_BACK, s->path);
+	tx->open = false;
+	if (!s->group.open)
+		s->group.number++;
+	s->group.ends = (s->group.open && s->group.ends) || tx->ends;
+	s->group.open = true;
+	s->commits++;
 	return 0;
 }
 
@@ -313,14 +302,70 @@ int store_commit(struct store_tx *tx, struct error *err)
 	int r;
 
 	assert(tx->open);
+	if (tx->inner) {
+		r = join(tx, err);
+		return r < 0 ? r : group_commit(tx->store, err);
+	}
 	r = run(tx->store, "COMMIT", err);
 	if (r < 0)
 		return r;
 	tx->open = false;
-	tx->store->commits++;
-	if (tx->ends && tx->store->ended)
-		tx->store->ended(tx->store->self);
+	told(tx->store, tx->ends);
 	return 0;
+}
+
+int store_commit_later(struct store_tx *tx, struct error *err)
+{
+	int r;
+
+	assert(tx->open);
+	r = is_mine(tx->store) ? join(tx, err) : store_commit(tx, err);
+	return r < 0 ? r : tx->store->group.open;
+}
+
+void store_group_begin(struct store *s)
+{
+	enter(s);
+	assert(!s->group.on);
+	s->group.on = true;
+	s->group.owner = pthread_self();
+	s->group.failed = 0;
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+uint64_t store_group(const struct store *s)
+{
+	return s->group.number;
+}
+
+static int settle(struct store *s, struct error *err)
+{
+	if (s->group.failed)
+		*err = s->group.err;
+	return s->group.failed ? err->code : s->group.open ? group_commit(s, err) : 0;
+}
+
+int store_group_commit(struct store *s, struct error *err)
+{
+	int r;
+
+	(void)pthread_mutex_lock(&s->lock);
+	r = settle(s, err);
+	(void)pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
+int store_group_end(struct store *s, uint64_t *failed, struct error *err)
+{
+	int r;
+
+	(void)pthread_mutex_lock(&s->lock);
+	r = settle(s, err);
+	*failed = s->group.failed;
+	s->group.failed = 0;
+	s->group.on = false;
+	(void)pthread_mutex_unlock(&s->lock);
+	return r;
 }
 
 void store_listen(struct store *s, void (*ended)(void *self), void *self)
@@ -354,7 +399,7 @@ void store_tidy(struct store *s)
 {
 	if (!store_is_long(s))
 		return;
-	(void)pthread_mutex_lock(&s->lock);
+	enter(s);
 	if (sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL) == SQLITE_OK)
 		s->pages = 0; /* else the next time: a full disk, say */
 	(void)pthread_mutex_unlock(&s->lock);
@@ -365,15 +410,27 @@ uint64_t store_commits(const struct store *s)
 	return s->commits;
 }
 
+/* Of a group's transaction the others stay, if SQLite lets them. */
+static void roll_back_inner(struct store *s)
+{
+	struct error err = ERROR_INIT;
+
+	if (!sqlite3_get_autocommit(s->db) && run(s, "ROLLBACK TO one", &err) == 0)
+		(void)run(s, "RELEASE one", &err);
+	if (err.code < 0)
+		group_fails(s, &err);
+	else
+		check_group(s);
+}
+
 struct store_tx *store_end(struct store_tx *tx)
 {
-	struct error ignored = ERROR_INIT; /* whoever failed has said why */
-
 	if (!tx)
 		return NULL;
-	/* SQLite rolls back by itself on some errors (sqlite3_get_autocommit(3)); nothing is left then */
-	if (tx->open && !sqlite3_get_autocommit(tx->store->db))
-		(void)run(tx->store, "ROLLBACK", &ignored);
+	if (tx->open && tx->inner)
+		roll_back_inner(tx->store);
+	else if (tx->open)
+		roll_back(tx->store);
 	tx->open = false;
 	(void)pthread_mutex_unlock(&tx->store->lock);
 	return NULL;
@@ -445,8 +502,8 @@ static int upgrade(struct store *s, int version, struct error *err)
 
 	if (r < 0)
 		return r;
-	for (; version < SCHEMA_VERSION; version++)
-		if (sqlite3_exec(s->db, schemas[version], NULL, NULL, NULL) != SQLITE_OK)
+	for (; version < STORE_VERSION; version++)
+		if (sqlite3_exec(s->db, store_schemas[version], NULL, NULL, NULL) != SQLITE_OK)
 			return tx_error(tx, err);
 	return store_commit(tx, err);
 }
@@ -464,11 +521,11 @@ static int check_version(struct store *s, struct error *err)
 		r = check_empty(s, err);
 	if (r < 0)
 		return r;
-	if (version < 0 || version > SCHEMA_VERSION)
+	if (version < 0 || version > STORE_VERSION)
 		return error_set(err, -EPROTONOSUPPORT,
 				 "the store %s has version %d and this velad knows only %d; run the newer velad that made it",
-				 s->path, version, SCHEMA_VERSION);
-	return version < SCHEMA_VERSION ? upgrade(s, version, err) : 0;
+				 s->path, version, STORE_VERSION);
+	return version < STORE_VERSION ? upgrade(s, version, err) : 0;
 }
 
 int store_open(struct store **ret, const char *path, struct error *err)
@@ -503,7 +560,7 @@ struct store *store_close(struct store *s)
 {
 	if (!s)
 		return NULL;
-	assert(!s->tx.open);
+	assert(!s->tx.open && !s->group.open);
 	statements_done(&s->statements);
 	(void)sqlite3_close(s->db); /* nothing can keep it any more */
 	free(s->path);

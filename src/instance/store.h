@@ -26,6 +26,15 @@ int store_begin(struct store_tx **ret, struct store *s, struct error *err);
 int store_commit(struct store_tx *tx, struct error *err);
 struct store_tx *store_end(struct store_tx *tx); /* returns NULL */
 AUTO_DEFINE(struct store_tx *, store_end);
+/* Transactions of one thread that share a commit, and so a sync of the disk. Between the two calls store_commit_later() leaves what it was
+ * given open, which the thread's own next transactions see, each of which can fail by itself; the end commits. So does store_commit() of the
+ * thread, and whoever else begins one: nobody sees what is not in the file. After a commit that failed nothing of the group is kept, and the
+ * thread's transactions fail with its error until the end, which says it again, and the group's number. */
+void     store_group_begin(struct store *s);
+int      store_commit_later(struct store_tx *tx, struct error *err); /* 1: it is not in the file yet; without a group as store_commit() */
+uint64_t store_group(const struct store *s); /* that was opened last: what was written or read by now hangs on it, or on nothing */
+int      store_group_commit(struct store *s, struct error *err); /* before the end; the error of an earlier one likewise */
+int      store_group_end(struct store *s, uint64_t *failed, struct error *err); /* failed: 0 none */
 /* Who is told, on the thread that commits, that a transaction with store_ends() is in the file. */
 void store_listen(struct store *s, void (*ended)(void *self), void *self);
 void store_ends(struct store_tx *tx); /* it has the end of an operation, which somebody may wait for */

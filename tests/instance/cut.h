@@ -48,7 +48,7 @@ struct cut {
 	unsigned     at;    /* the write at which it happens; 0 never */
 	int          error; /* of CUT_ERROR */
 	uint32_t     seed;  /* of CUT_POWER; 0: nothing stays that was not safe */
-	unsigned     calls;
+	unsigned     calls, syncs;
 	bool         fired;
 	char         dir[64];
 };
@@ -199,6 +199,7 @@ static inline int cut_sync(int fd)
 				cut_log[n++] = cut_log[i];
 			}
 		cut_nlog = n;
+		cut_now->syncs += mine;
 		r = 0; /* the directory is in memory: there is nothing to wait for */
 	}
 	(void)pthread_mutex_unlock(&cut_lock);
