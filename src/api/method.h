@@ -50,6 +50,7 @@ struct api_route {
 	const char *query[API_QUERY_MAX]; /* names of the query parameters it takes */
 	bool        keyed; /* it takes an Idempotency-Key; others that change something refuse one */
 	bool        matched; /* likewise If-Match */
+	bool        batched; /* its handler makes what it answers durable with others */
 	const char *upgrade; /* the protocol that a connection speaks after a handler's 0, instead of an answer; NULL none */
 	void      (*upgraded)(void *self, const struct api_request *req, int fd); /* param and query only; fd is duplicated if kept */
 };
@@ -57,6 +58,12 @@ struct api_route {
 struct api_keys { /* what the server does with Idempotency-Keys */
 	api_handler begin; /* 0: the key is new, the handler is called; 1: answered before, and res is that */
 	void      (*end)(void *self); /* after the handler, if it was called */
+};
+
+struct api_batch { /* handlers of batched routes are called one after the other between begin and end, and answered after that */
+	void     (*begin)(void *self);
+	uint64_t (*mark)(void *self); /* after each: what it answers hangs on that */
+	int      (*end)(void *self, uint64_t *failed, struct error *err); /* failed: who hangs on that gets err instead; 0 none */
 };
 
 /* The value of one query parameter into req, decoded. -EINVAL: the route has none of this name, it was said already, or

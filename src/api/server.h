@@ -23,10 +23,10 @@ struct api_stats { /* since the start */
 	unsigned connections; /* now */
 };
 
-/* listen_fd is taken over. routes (ended by method NULL), keys (NULL: no route is keyed) and self are borrowed and outlive
- * the server. */
+/* listen_fd is taken over. routes (ended by method NULL), keys (NULL: no route is keyed), batch (NULL: none is batched) and self
+ * are borrowed and outlive the server. */
 int api_server_new(struct api_server **ret, sd_event *event, int listen_fd, const struct api_route *routes,
-		   const struct api_keys *keys, void *self, struct error *err);
+		   const struct api_keys *keys, const struct api_batch *batch, void *self, struct error *err);
 struct api_server *api_server_free(struct api_server *s); /* NULL is fine; returns NULL */
 AUTO_DEFINE(struct api_server *, api_server_free);
 

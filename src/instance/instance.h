@@ -116,6 +116,13 @@ void inst_key_use(struct inst_manager *m, const struct inst_key *key);
  * any, which it is again after that. name is borrowed. */
 void inst_expect(struct inst_manager *m, const char *name, uint64_t generation);
 
+/* What the caller's thread begins between these two is committed together, at the end: till then nobody may be told of it. The end fails if
+ * that did, now or before it (somebody else's transaction commits, too): then nothing is kept of what hangs on *failed. 0: all is. */
+void     inst_batch_begin(struct inst_manager *m);
+uint64_t inst_batch_mark(const struct inst_manager *m); /* what was begun or looked at up to now hangs on it */
+int      inst_batch_commit(struct inst_manager *m, struct error *err); /* at once, for who cannot wait for the end; after a failure its error */
+int      inst_batch_end(struct inst_manager *m, uint64_t *failed, struct error *err);
+
 /* The four calls below commit to the store and return; the work happens on a worker.
  * -EEXIST: the name is taken. -EBUSY: a device is taken meanwhile, or an operation runs on the instance.
  * -ENOENT: no such instance. */

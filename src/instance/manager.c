@@ -167,7 +167,7 @@ int manager_begin(struct inst_manager *m, uint64_t *ret_op, manager_begin_fn *fn
 	struct arena arena = { 0 };
 	uint64_t op = 0;
 	const char *expected = m->expect.name;
-	bool through;
+	bool through, later;
 	int r = store_begin(&tx, m->store, err);
 
 	m->expect.name = NULL;
@@ -180,14 +180,42 @@ int manager_begin(struct inst_manager *m, uint64_t *ret_op, manager_begin_fn *fn
 	if (r == 0 && m->key)
 		r = key_add(tx, m->key, op, time(NULL), err);
 	if (r == 0)
-		r = store_commit(tx, err);
+		r = store_commit_later(tx, err);
 	arena_done(&arena);
 	if (r < 0)
 		return r;
 	*ret_op = op;
-	if (!through || store_is_long(m->store))
+	later = r > 0;
+	if (later)
+		m->wakes = m->wakes || !through;
+	else if (!through || store_is_long(m->store))
 		pool_wake(m, POOL_QUEUE);
 	return 0;
+}
+
+void inst_batch_begin(struct inst_manager *m)
+{
+	store_group_begin(m->store);
+	m->wakes = false;
+}
+
+uint64_t inst_batch_mark(const struct inst_manager *m)
+{
+	return store_group(m->store);
+}
+
+int inst_batch_commit(struct inst_manager *m, struct error *err)
+{
+	return store_group_commit(m->store, err);
+}
+
+int inst_batch_end(struct inst_manager *m, uint64_t *failed, struct error *err)
+{
+	int r = store_group_end(m->store, failed, err);
+
+	if (m->wakes || store_is_long(m->store))
+		pool_wake(m, POOL_QUEUE);
+	return r;
 }
 
 static int add_devices(struct store_tx *tx, const char *name, const struct plan *plan, struct error *err)

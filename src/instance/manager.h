@@ -36,6 +36,7 @@ struct inst_manager {
 		const char *name; /* NULL: of any; borrowed; likewise */
 		uint64_t    generation;
 	} expect;
+	bool            wakes; /* what the batch has begun is for the pool; likewise */
 	uint64_t        inherited; /* operations up to this id are of an earlier daemon */
 	atomic_uint     domain_news; /* events, and ends of operations: what was seen of a domain before one may be old */
 	struct adopt    adopt;
@@ -53,7 +54,7 @@ struct rows_instance;
 int manager_check_idle(struct store_tx *tx, const struct rows_instance *in, struct arena *arena, struct error *err);
 int manager_check_queue(struct store_tx *tx, struct error *err); /* -EBUSY: too much is queued */
 
-/* Calls fn in one transaction, which is committed if it returns 0 or 1. 0: then the pool is woken; 1: the operation has ended already. fn
+/* Calls fn in one transaction, which is committed (with the batch, if there is one) if it returns 0 or 1. 0: then the pool is woken; 1: the operation has ended already. fn
  * writes the id of the operation that it added; what it reads lives in the arena. */
 typedef int manager_begin_fn(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct arena *arena, struct error *err);
 int manager_begin(struct inst_manager *m, uint64_t *ret_op, manager_begin_fn *fn, const void *arg, struct error *err);

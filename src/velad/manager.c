@@ -243,7 +243,7 @@ static int serve(struct manager *m, struct error *err)
 	int fd = m->listen_fd;
 
 	m->listen_fd = -1; /* taken over */
-	return api_server_new(&m->server, m->event, fd, velad_routes, &operations_keys, m, err);
+	return api_server_new(&m->server, m->event, fd, velad_routes, &operations_keys, &methods_batch, m, err);
 }
 
 static int open_loop(struct manager *m, struct error *err)

@@ -346,6 +346,8 @@ static int create(struct manager *m, const struct plans_body *body, const struct
 	r = methods_guest(m, plan, request, sd_id128_to_uuid_string(id, uuid), res, err);
 	if (r == 0)
 		r = (body->start ? inst_create : inst_reserve)(m->instances, &op, request, plan, uuid, err);
+	if (r == 0 && body->lease) /* which is used up when that is sure */
+		r = inst_batch_commit(m->instances, err);
 	if (r == 0 && body->lease)
 		plans_used(m, body->lease, body->bundle);
 	return r < 0 ? r : methods_operation(m, res, op, err);
@@ -466,6 +468,29 @@ static int delete_instance(void *self, const struct api_request *req, struct api
 	return r < 0 ? r : methods_operation(m, res, op, err);
 }
 
+static void batch_begin(void *self)
+{
+	struct manager *m = self;
+
+	inst_batch_begin(m->instances);
+}
+
+static uint64_t batch_mark(void *self)
+{
+	struct manager *m = self;
+
+	return inst_batch_mark(m->instances);
+}
+
+static int batch_end(void *self, uint64_t *failed, struct error *err)
+{
+	struct manager *m = self;
+
+	return inst_batch_end(m->instances, failed, err);
+}
+
+const struct api_batch methods_batch = { batch_begin, batch_mark, batch_end };
+
 const struct api_route velad_routes[] = {
 	{ "GET", "/v1/openapi.json", get_openapi },
 	{ "GET", "/metrics", metrics_get },
@@ -488,7 +513,7 @@ const struct api_route velad_routes[] = {
 	{ "GET", "/v1/plans", plans_list },
 	{ "GET", "/v1/plans/{id}", plans_get },
 	{ "DELETE", "/v1/plans/{id}", plans_delete },
-	{ "POST", "/v1/instances", post_instances, .keyed = true, .matched = true },
+	{ "POST", "/v1/instances", post_instances, .keyed = true, .matched = true, .batched = true },
 	{ "GET", "/v1/instances", get_instances, .query = { "state", "tag", "after", "limit", "view" } },
 	{ "GET", "/v1/instances/{name}", get_instance },
 	{ "GET", "/v1/instances/{name}/nccl-topology", get_nccl },
@@ -500,7 +525,7 @@ const struct api_route velad_routes[] = {
 	{ "POST", "/v1/instances/{name}/stop", life_stop, .keyed = true, .matched = true },
 	{ "POST", "/v1/instances/{name}/reboot", life_reboot, .keyed = true, .matched = true },
 	{ "POST", "/v1/instances/{name}/reset", life_reset, .keyed = true, .matched = true },
-	{ "DELETE", "/v1/instances/{name}", delete_instance, .keyed = true, .matched = true },
+	{ "DELETE", "/v1/instances/{name}", delete_instance, .keyed = true, .matched = true, .batched = true },
 	{ "GET", "/v1/operations", operations_list, .query = { "instance", "state", "before", "limit" } },
 	{ "GET", "/v1/operations/{id}", operations_get, .query = { "wait" } },
 	{ "POST", "/v1/operations/{id}/cancel", operations_cancel },

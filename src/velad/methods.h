@@ -13,6 +13,7 @@ struct plan_request;
 
 /* Ended by method NULL; self of each handler is a struct manager. */
 extern const struct api_route velad_routes[];
+extern const struct api_batch methods_batch; /* likewise */
 
 /* The generation of the topology as ETag of a document that was made from it. */
 void methods_tag(struct manager *m, struct api_response *res);

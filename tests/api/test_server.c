@@ -204,7 +204,7 @@ static int serve(int fd)
 	struct error err = ERROR_INIT;
 	sd_event *event = NULL;
 
-	if (sd_event_new(&event) < 0 || api_server_new(&s, event, fd, routes, &keys, NULL, &err) < 0)
+	if (sd_event_new(&event) < 0 || api_server_new(&s, event, fd, routes, &keys, NULL, NULL, &err) < 0)
 		return 1;
 	serving = s;
 	return sd_event_loop(event) < 0;

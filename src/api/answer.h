@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* api/answer — an answer as libmicrohttpd has it, before it is sent. For api/server only. */
+
+#include <microhttpd.h>
+#include <stddef.h>
+
+struct api_response;
+struct error;
+struct json_object;
+
+struct api_answer {
+	struct MHD_Response *made;   /* owned; NULL: there was no memory for it, and the connection is to be closed */
+	unsigned             status; /* 0: none was made yet */
+	size_t               len;    /* of its body */
+};
+
+/* The text of a handler's answer; NULL: no memory. */
+const char *api_answer_text(const struct api_response *res);
+/* Of a handler that returned 0, with the text of that call. */
+void api_answer_make(struct api_answer *ret, const struct api_response *res, const char *text);
+/* A problem document; takes reasons. location and allow: NULL or "" none. */
+void api_answer_problem(struct api_answer *ret, const struct error *err, struct json_object *reasons, const char *location, const char *allow);
+void api_answer_done(struct api_answer *a);
