@@ -80,7 +80,7 @@ static void guest_cpus(const struct place *p, uint32_t home, uint64_t first, uin
 	others_cpus(p, &others);
 	*ret = (struct cpuset){ 0 };
 	for (unsigned pass = 0; pass < 2; pass++)
-		for (uint32_t i = 0; i < p->host.nnodes; i++) {
+		for (uint32_t i = 0; i < p->host->nnodes; i++) {
 			const struct host_node *n = p->home[i] == home && (first >> i & 1) == !pass ? node_at(p, i) : NULL;
 
 			if (n)
@@ -140,7 +140,7 @@ void place_rooms(struct place *p)
 {
 	uint64_t memory[SOLVE_NODES_MAX] = { 0 }, cpus[SOLVE_NODES_MAX] = { 0 };
 
-	for (uint32_t i = 0; i < p->host.nnodes; i++) {
+	for (uint32_t i = 0; i < p->host->nnodes; i++) {
 		const struct host_node *n = node_at(p, i);
 
 		if (!n)
@@ -148,8 +148,8 @@ void place_rooms(struct place *p)
 		memory[i] = free_memory(p, n);
 		cpus[i] = place_node_cpus(p, n->id);
 	}
-	solve_split_make(&p->want.memory, p->in->request->memory / unit(p), memory, p->host.nnodes);
-	solve_split_make(&p->want.cpus, p->in->request->vcpus, cpus, p->host.nnodes);
+	solve_split_make(&p->want.memory, p->in->request->memory / unit(p), memory, p->host->nnodes);
+	solve_split_make(&p->want.cpus, p->in->request->vcpus, cpus, p->host->nnodes);
 }
 
 /* One more for the first few that can. */
@@ -214,9 +214,9 @@ unsigned place_cell_cpus(const struct place *p, uint64_t nodes, int node)
 
 static uint64_t node_bit(const struct place *p, struct bdf bdf)
 {
-	uint32_t at = topo_find(p->in->topo, bdf), i = at == TOPO_NONE ? p->host.nnodes : place_node_index(p, topo_at(p->in->topo, at)->fn->facts->numa_node);
+	uint32_t at = topo_find(p->in->topo, bdf), i = at == TOPO_NONE ? p->host->nnodes : place_node_index(p, topo_at(p->in->topo, at)->fn->facts->numa_node);
 
-	return i < p->host.nnodes ? UINT64_C(1) << i : 0;
+	return i < p->host->nnodes ? UINT64_C(1) << i : 0;
 }
 
 /* Where the bundle's devices are, themselves. */
@@ -323,7 +323,7 @@ static bool say_node(struct place *p, uint32_t i, uint64_t memory, uint64_t vcpu
 /* Whose GPUs it could have, or which it names. */
 static void say_homes(struct place *p)
 {
-	for (uint32_t i = 0; i < p->host.nnodes; i++) {
+	for (uint32_t i = 0; i < p->host->nnodes; i++) {
 		struct plan_reason r;
 		bool mine = p->in->request->numa_node == p->node[i];
 		struct bdf device = BDF_NONE;
@@ -342,7 +342,7 @@ static void say_homes(struct place *p)
 void place_cells_say(struct place *p, uint64_t nodes)
 {
 	const struct solve_want *w = &p->want;
-	uint64_t all = p->host.nnodes < 64 ? (UINT64_C(1) << p->host.nnodes) - 1 : UINT64_MAX;
+	uint64_t all = p->host->nnodes < 64 ? (UINT64_C(1) << p->host->nnodes) - 1 : UINT64_MAX;
 	uint32_t n = (uint32_t)__builtin_popcountll(nodes), cells = w->cells ? w->cells : n ? n : 1;
 
 	if (n > cells) {

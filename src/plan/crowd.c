@@ -95,7 +95,7 @@ static uint64_t near_of(const struct place *p, const struct solve_want *w, uint3
 	uint64_t near = 0;
 
 	for (uint32_t n = 0; n < p->nnics; n++)
-		if (p->host.path[g][n] <= w->max_path && p->host.path[g][n] < TOPO_UNKNOWN && (w->own[g] & w->nics) >> n & 1)
+		if (p->host->path[g][n] <= w->max_path && p->host->path[g][n] < TOPO_UNKNOWN && (w->own[g] & w->nics) >> n & 1)
 			near |= to[n];
 	return near;
 }

@@ -62,7 +62,7 @@ struct gang {
 static int add_choice(struct member *m, const struct solve_want *w, bool lifted, struct error *err)
 {
 	struct solve_answer a;
-	bool found = solve(&a, &m->p->host, &m->p->free, w);
+	bool found = solve(&a, m->p->host, &m->p->free, w);
 
 	if (m->looks++ == LOOKS_MAX || (found && m->n == SETS_MAX))
 		return error_set(err, -ETIME, "not decided: too many ways to give %u GPUs; narrow the request with numa_node, require or exclude", w->gpus);
@@ -101,9 +101,9 @@ static int add_nodes(struct member *m, struct solve_want *w, bool lifted, struct
 	uint64_t nodes = w->nodes, nics = w->nics;
 	int r = 0;
 
-	for (uint32_t i = 0; i < m->p->host.nnodes && r == 0; i++) {
+	for (uint32_t i = 0; i < m->p->host->nnodes && r == 0; i++) {
 		w->nodes = UINT64_C(1) << i;
-		w->nics = w->vfs ? nics & m->p->host.on_node[i] : nics;
+		w->nics = w->vfs ? nics & m->p->host->on_node[i] : nics;
 		if (nodes & w->nodes && (!w->vfs || w->nics))
 			r = add_choice(m, w, lifted, err);
 	}

@@ -54,7 +54,7 @@ static uint32_t nearest(const struct place *p, uint64_t set, uint32_t from)
 void place_homes(struct place *p)
 {
 	uint64_t memory = 0, cells = 0;
-	uint32_t n = p->host.nnodes;
+	uint32_t n = p->host->nnodes;
 
 	for (uint32_t i = 0; i < n; i++)
 		memory |= (uint64_t)!no_memory(node_at(p, i)) << i;
@@ -68,7 +68,7 @@ void place_homes(struct place *p)
 void place_home_cpus(const struct place *p, uint32_t i, struct cpuset *ret)
 {
 	*ret = (struct cpuset){ 0 };
-	for (uint32_t k = 0; k < p->host.nnodes; k++) {
+	for (uint32_t k = 0; k < p->host->nnodes; k++) {
 		const struct host_node *n = p->home[k] == i ? node_at(p, k) : NULL;
 
 		for (size_t w = 0; n && w < ARRAY_SIZE(ret->word); w++)
@@ -80,7 +80,7 @@ uint32_t place_node_index(const struct place *p, int id)
 {
 	uint32_t i = 0;
 
-	while (i < p->host.nnodes && p->node[i] != id)
+	while (i < p->host->nnodes && p->node[i] != id)
 		i++;
 	return i;
 }
@@ -104,7 +104,7 @@ static const char *distance(struct place *p, unsigned d)
 
 bool place_home_say(struct place *p, struct plan_reason *ret, uint32_t from, struct bdf device)
 {
-	const struct host_node *n = from < p->host.nnodes ? node_at(p, from) : NULL;
+	const struct host_node *n = from < p->host->nnodes ? node_at(p, from) : NULL;
 	bool memory = n && no_memory(n), cpus = n && no_cpus(n);
 	struct arena *arena = &p->plan->arena;
 	const char *lacks = memory && cpus ? "has neither memory nor CPUs" : memory ? "has no memory" : "has no CPUs", *at;

@@ -153,7 +153,7 @@ static void miss_cells(struct miss *m)
 	struct arena *arena = &m->p->plan->arena;
 
 	in.request = &more;
-	for (more.cells = more.cells ? more.cells + 1 : 2; !m->said && more.cells <= PLAN_CELLS_MAX && more.cells <= m->p->host.nnodes; more.cells++)
+	for (more.cells = more.cells ? more.cells + 1 : 2; !m->said && more.cells <= PLAN_CELLS_MAX && more.cells <= m->p->host->nnodes; more.cells++)
 		if (more.cells <= more.vcpus && fits(m, &in))
 			say(m, BDF_NONE, arena_printf(arena, "cells %" PRIu64, more.cells),
 			    arena_printf(arena, "it would fit with memory and CPUs of %" PRIu64 " NUMA nodes", more.cells));

@@ -72,7 +72,9 @@ struct place {
 	uint64_t                 required;   /* GPUs */
 	size_t                   nrequired;  /* devices that the request names and that can be had */
 	struct plan_partitions   partitions;
-	struct solve_host        host;       /* owned: solve_host_done() */
+	struct solve_host       *host;       /* memo_done() */
+	struct plan_memo        *memo;       /* the input's */
+	bool                     lent;       /* host, by it */
 	struct solve_free        free;
 	struct solve_want        want;
 	struct solve_answer      answer;

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "base/strtab.h"
+#include "plan/memo.h"
 #include "plan/place.h"
 #include "plan/reset.h"
 #include "plan/settings.h"
@@ -464,7 +465,7 @@ struct place *place_close(struct place *p)
 	if (p) {
 		plan_acs_free(p->candidates);
 		plan_acs_free(p->acs);
-		solve_host_done(&p->host);
+		memo_done(p->memo, p->host, p->lent);
 		free(p);
 	}
 	return NULL;
@@ -525,6 +526,10 @@ int place_open(struct place **ret, struct plan *plan, const struct plan_input *i
 	if (!p)
 		return error_set(err, -ENOMEM, "no memory for a plan");
 	p->in = in;
+	p->memo = in->memo;
+	p->host = calloc(1, sizeof(*p->host));
+	if (!p->host)
+		return error_set(err, -ENOMEM, "no memory for a plan");
 	p->plan = plan;
 	plan->generation = topo_generation(in->topo);
 	plan->exclusive = in->request->exclusive;

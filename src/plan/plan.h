@@ -112,7 +112,11 @@ struct plan_input {
 	const struct bdf          *other_than; /* not exactly these GPUs */
 	size_t                     nother_than;
 	struct plan_policy         policy;
+	struct plan_memo          *memo; /* of whoever plans again and again, of one thread; NULL: none */
 };
+
+struct plan_memo *plan_memo_new(void); /* NULL: no memory, and plans are made without */
+struct plan_memo *plan_memo_free(struct plan_memo *m);
 
 struct plan_vf {
 	struct bdf      bdf, pf;

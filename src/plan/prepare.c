@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "plan/memo.h"
 #include "plan/place.h"
 #include "topo/path.h"
 
@@ -108,7 +109,7 @@ static int rank_widths(struct place *p)
 		unsigned percent;
 
 		r = bandwidth(&all[i], &percent, p->in->topo, p->gpu[i / p->nnics].node, p->nic[i % p->nnics].node, &arena);
-		p->host.narrow[i / p->nnics] |= (uint64_t)(percent < p->in->policy.link_percent) << i % p->nnics;
+		p->host->narrow[i / p->nnics] |= (uint64_t)(percent < p->in->policy.link_percent) << i % p->nnics;
 	}
 	arena_done(&arena);
 	if (r < 0)
@@ -119,7 +120,7 @@ static int rank_widths(struct place *p)
 		if (sorted[i] && (n == 0 || p->bandwidth[n - 1] != sorted[i]))
 			p->bandwidth[n++] = sorted[i];
 	for (size_t i = 0; i < pairs; i++)
-		p->host.width[i / p->nnics][i % p->nnics] = rank_of(p, all[i]);
+		p->host->width[i / p->nnics][i % p->nnics] = rank_of(p, all[i]);
 	return 0;
 }
 
@@ -131,12 +132,12 @@ static uint8_t node_of(struct place *p, const struct host_function *fn)
 	int id = fn->facts->numa_node < 0 && inv->nnodes == 1 ? inv->node[0].id : fn->facts->numa_node;
 	uint32_t i = 0;
 
-	while (i < p->host.nnodes && p->node[i] != id)
+	while (i < p->host->nnodes && p->node[i] != id)
 		i++;
 	if (id < 0 || i == SOLVE_NODES_MAX)
 		return SOLVE_NO_NODE;
-	if (i == p->host.nnodes)
-		p->node[p->host.nnodes++] = id; /* a node that is not there: nothing fits on it */
+	if (i == p->host->nnodes)
+		p->node[p->host->nnodes++] = id; /* a node that is not there: nothing fits on it */
 	return p->home[i];
 }
 
@@ -150,7 +151,7 @@ static unsigned distance(const struct place *p, uint32_t from, uint32_t to)
 
 static void order_nodes(struct place *p)
 {
-	uint32_t n = p->host.nnodes;
+	uint32_t n = p->host->nnodes;
 
 	for (uint32_t from = 0; from < n; from++) {
 		uint8_t *row = &p->node_order[from * n];
@@ -191,8 +192,8 @@ static void find_partitions(struct place *p)
 	plan_partitions_find(&p->partitions, p->in->topo, &p->in->policy.boards, gpu, p->ngpus, gone);
 	if (p->partitions.mode != PLAN_FABRIC_SHARED)
 		return;
-	memcpy(p->host.partition, p->partitions.allowed, p->partitions.nallowed * sizeof(p->host.partition[0]));
-	p->host.npartitions = p->partitions.nallowed;
+	memcpy(p->host->partition, p->partitions.allowed, p->partitions.nallowed * sizeof(p->host->partition[0]));
+	p->host->npartitions = p->partitions.nallowed;
 }
 
 _Static_assert(PLAN_PARTITIONS_MAX <= SOLVE_PARTITIONS_MAX, "partitions do not fit");
@@ -223,7 +224,7 @@ static uint32_t wear_of(const struct place *p, uint32_t g)
 int place_prepare(struct place *p, struct error *err)
 {
 	const struct inventory *inv = topo_inventory(p->in->topo);
-	struct solve_host *h = &p->host;
+	struct solve_host *h = p->host;
 	int r;
 
 	h->ngpus = p->ngpus;
@@ -252,7 +253,7 @@ int place_prepare(struct place *p, struct error *err)
 	h->nshapes = p->in->policy.nshapes;
 	r = rank_widths(p);
 	if (r == 0)
-		r = solve_prepare(h);
+		r = memo_prepare(p->memo, &p->host, &p->lent);
 	return r < 0 ? error_set(err, r, "no memory for a plan") : 0;
 }
 
@@ -293,7 +294,7 @@ static bool on_rail(const struct place *p, uint32_t g, uint32_t n)
 
 static bool wide_enough(const struct place *p, uint32_t g, uint32_t n, uint64_t gbit)
 {
-	uint8_t rank = p->host.width[g][n];
+	uint8_t rank = p->host->width[g][n];
 
 	return (rank == UNKNOWN_RANK ? 0 : p->bandwidth[rank] * 8) >= gbit * 1000000000u;
 }
@@ -332,7 +333,7 @@ void place_ask(struct place *p)
 	ask_pairs(p, req->min_bandwidth);
 	if (req->numa_node >= 0 && !p->gpus && !req->vfs) { /* without devices, the cells are to be there */
 		w->nodes = 0;
-		for (uint32_t i = 0; i < p->host.nnodes; i++)
+		for (uint32_t i = 0; i < p->host->nnodes; i++)
 			w->nodes |= (uint64_t)(p->node[i] == req->numa_node && p->home[i] == i) << i;
 	}
 	ask_models(p);
@@ -361,11 +362,11 @@ bool place_solve(struct place *p)
 	bool can = place_can(p, 0);
 	struct solve_answer *a = &p->answer;
 	struct place_choice *c = &p->best;
-	bool found = can && solve(a, &p->host, &p->free, &p->want);
+	bool found = can && solve(a, p->host, &p->free, &p->want);
 
 	if (!found && can && p->in->request->loose) {
 		place_lift(p);
-		found = solve(a, &p->host, &p->free, &p->want);
+		found = solve(a, p->host, &p->free, &p->want);
 	}
 	if (!found)
 		return false;

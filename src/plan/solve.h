@@ -82,6 +82,8 @@ struct solve_host {
 /* Everything but the made part is set; sorts the partitions. -ENOMEM. */
 int  solve_prepare(struct solve_host *h);
 void solve_host_done(struct solve_host *h);
+/* Whether what was made of one that was prepared is the other's as well; sorts that one's partitions. */
+bool solve_host_same(const struct solve_host *prepared, struct solve_host *h);
 
 struct solve_free {
 	uint64_t gpus;

@@ -39,7 +39,7 @@ bool place_counts_short(struct place *p)
 /* The same with another want; the answer is only looked at. */
 static bool would(const struct place *p, const struct solve_want *w, const struct solve_free *f, struct solve_answer *a)
 {
-	return place_can(p, 0) && solve(a, &p->host, f, w);
+	return place_can(p, 0) && solve(a, p->host, f, w);
 }
 
 static const struct host_function *gpu_fn(const struct place *p, uint32_t g)

@@ -311,6 +311,7 @@ struct manager *manager_free(struct manager *m)
 		act_domain_unwatch(m->machine); /* its thread calls into the instances */
 	capacity_free(m->capacity);
 	planner_free(m->planner);
+	plan_memo_free(m->memo);
 	current_free(m->now); /* its thread reads the root, and it numbers generations */
 	if (m->instances) { /* its threads call the machine and write changed_fd */
 		inst_manager_stop(m->instances);

@@ -51,6 +51,7 @@ struct manager {
 	struct current      *now;       /* owned: the topology */
 	struct capacity     *capacity;  /* owned: the last count of what fits */
 	struct planner      *planner;   /* owned */
+	struct plan_memo    *memo;      /* owned: of the plans that the loop makes; NULL: none yet */
 	struct leases        leases;
 	struct plan_pool_conf pool;     /* [pool] */
 	bool                 pool_waits; /* for an operation on it to end, or for velad-helper */

@@ -131,6 +131,9 @@ static int plan_now(struct manager *m, struct attempt *a, struct error *err)
 	struct plan_input in;
 	int r = input_of_now(m, &in, a->except, a->bundle, a->but, &arena, err);
 
+	if (!m->memo)
+		m->memo = plan_memo_new();
+	in.memo = m->memo;
 	if (r == 0)
 		r = try(a, &in, err);
 	arena_done(&arena);

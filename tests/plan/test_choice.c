@@ -250,7 +250,7 @@ static void ways_over_degraded_links(void **state)
 		bool slow = p->gpu[g].node == test_at(t, "0000:91:00.0");
 
 		seen = seen || slow;
-		assert_int_equal(p->host.narrow[g], slow ? (UINT64_C(1) << p->nnics) - 1 : 0);
+		assert_int_equal(p->host->narrow[g], slow ? (UINT64_C(1) << p->nnics) - 1 : 0);
 	}
 	assert_true(seen);
 	plan_request_done(&req);
