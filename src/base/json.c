@@ -319,10 +319,14 @@ json_object *json_finish(struct json_out *o)
 
 const char *json_text(json_object *obj)
 {
-	const char *text = json_object_to_json_string_ext(obj, JSON_C_TO_STRING_PLAIN);
 	auto_(json_object_put) json_object *again = NULL;
 	struct error ignored = ERROR_INIT;
+	const char *text;
 
+	errno = 0;
+	text = json_object_to_json_string_ext(obj, JSON_C_TO_STRING_PLAIN);
+	if (text && !errno) /* where there is no memory malloc(3) says so, though json-c does not */
+		return text;
 	if (!text || json_parse(&again, text, strlen(text), SIZE_MAX, &ignored) < 0)
 		return NULL;
 	return json_object_equal(obj, again) ? text : NULL;
