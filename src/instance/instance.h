@@ -196,6 +196,9 @@ bool inst_looked(const struct inst_manager *m);
 /* Devices that instances hold, and domains that are no instance's, for the planner; strings in the arena. */
 int inst_taken(struct inst_manager *m, struct plan_taken **ret, size_t *n, struct arena *arena,
 	       struct error *err);
+/* Another number after each event of a domain and each end of an operation: what was read of memory before it, and what inst_rooms() says after
+ * it, do not go together. */
+uint64_t inst_news(const struct inst_manager *m);
 /* CPUs and memory that they hold, likewise. */
 int inst_rooms(struct inst_manager *m, struct plan_room **ret, size_t *n, struct arena *arena, struct error *err);
 /* A libvirt domain changed: a guest powered off, was destroyed behind our back, or is one that we know nothing of. NULL: any may have. */

@@ -461,6 +461,11 @@ void inst_domain_changed(struct inst_manager *m, const char *name, enum act_doma
 		keep_wake(m, KEEP_ALL); /* a guest that starts or ends resets what it has */
 }
 
+uint64_t inst_news(const struct inst_manager *m)
+{
+	return m->domain_news;
+}
+
 void inst_cards_changed(struct inst_manager *m)
 {
 	pool_wake(m, POOL_ADOPT);

@@ -292,7 +292,7 @@ static void compare_nics(struct diff *d, const struct inventory *old, const stru
 	d->bdf = d->kind = NULL;
 }
 
-static void compare_hosts(struct diff *d, const struct topo *old, const struct topo *new)
+static void tell_hosts(struct diff *d, const struct topo *old, const struct topo *new)
 {
 	auto_(json_object_put) json_object *a = nodes_json(d, topo_inventory(old)), *b = nodes_json(d, topo_inventory(new));
 	auto_(json_object_put) json_object *x = findings_json(d, topo_inventory(old)), *y = findings_json(d, topo_inventory(new));
@@ -301,6 +301,32 @@ static void compare_hosts(struct diff *d, const struct topo *old, const struct t
 		return;
 	compare(d, NULL, a, b);
 	compare_findings(d, x, y);
+}
+
+static bool same_nodes(const struct inventory *a, const struct inventory *b)
+{
+	bool same = a->nnodes == b->nnodes;
+
+	for (size_t i = 0; same && i < a->nnodes; i++)
+		same = a->node[i].id == b->node[i].id && memcmp(&a->node[i].cpus, &b->node[i].cpus, sizeof(a->node[i].cpus)) == 0 &&
+		       memcmp(a->node[i].distance, b->node[i].distance, a->nnodes * sizeof(a->node[i].distance[0])) == 0;
+	return same;
+}
+
+static bool same_findings(const struct inventory *a, const struct inventory *b)
+{
+	bool same = a->nfindings == b->nfindings;
+
+	for (size_t i = 0; same && i < a->nfindings; i++)
+		same = bdf_eq(a->finding[i].bdf, b->finding[i].bdf) && strcmp(a->finding[i].id, b->finding[i].id) == 0 &&
+		       strcmp(a->finding[i].text, b->finding[i].text) == 0;
+	return same;
+}
+
+static void compare_hosts(struct diff *d, const struct topo *old, const struct topo *new)
+{
+	if (!same_nodes(topo_inventory(old), topo_inventory(new)) || !same_findings(topo_inventory(old), topo_inventory(new)))
+		tell_hosts(d, old, new);
 }
 
 json_object *topo_diff(const struct topo *old, const struct topo *new)

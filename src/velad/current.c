@@ -50,6 +50,9 @@ struct current {
 	struct current_env  env;
 	struct topo        *topo;
 	uint64_t            scanned, host_read, controls_read; /* when everything, what concerns the host, registers were read */
+	struct {
+		uint64_t began, news; /* the last reading for a plan; began 0: none, or it failed */
+	} plan;
 	struct host_watch  *watch;  /* NULL: nothing can be heard */
 	sd_event_source    *io[HOST_WATCH_FDS], *timer;
 	struct patience     patience;  /* with velad-helper */
@@ -422,6 +425,21 @@ int current_catch_up(struct current *c, enum current_need need, struct error *er
 	if (r < 0)
 		host_changes_merge(&c->heard, &what);
 	host_changes_done(&what);
+	return r;
+}
+
+int current_catch_up_for(struct current *c, uint64_t came, uint64_t news, struct error *err)
+{
+	uint64_t began = clock_usec(CLOCK_MONOTONIC);
+	int r;
+
+	if (c->watch)
+		hear(c);
+	if (c->watch && !c->reading && !host_changes_any(&c->heard) && c->plan.began > came && c->plan.news == news)
+		return 0;
+	r = current_catch_up(c, CURRENT_PLAN, err);
+	c->plan.began = r == 0 ? began : 0;
+	c->plan.news = news;
 	return r;
 }
 

@@ -47,6 +47,9 @@ AUTO_DEFINE(struct current *, current_free);
 
 const struct topo *current_topo(const struct current *c); /* never NULL; until the next call of those below */
 int  current_catch_up(struct current *c, enum current_need need, struct error *err);
+/* As CURRENT_PLAN, for a request that came then (CLOCK_MONOTONIC): what was read for another since is of now, unless something was heard of,
+ * or news is another number than at that time. */
+int  current_catch_up_for(struct current *c, uint64_t came, uint64_t news, struct error *err);
 /* Reads these functions, whatever was heard of them: 1 if anything differs, and then there is a new generation. */
 int  current_verify(struct current *c, const struct host_changes *which, struct error *err);
 void current_disturbed(struct current *c); /* velad itself has changed the machine */

@@ -377,7 +377,7 @@ static int post_instances(void *self, const struct api_request *req, struct api_
 		return r;
 	r = ask_pool(m, req, res, err);
 	if (r == 0)
-		r = current_catch_up(m->now, CURRENT_PLAN, err);
+		r = current_catch_up_for(m->now, req->came, inst_news(m->instances), err);
 	if (r == 0)
 		r = create(m, &body, req, res, err);
 	plan_request_done(&body.request);

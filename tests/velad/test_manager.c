@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The daemon's parts together, on a small machine made of files: generations, and starts that fail. */
 #include <ftw.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
+#include "base/clock.h"
 #include "program.h"
 #include "support.h"
 #include "velad/current.h"
@@ -191,6 +194,98 @@ static void changes_are_kept(void **state)
 	manager_free(m);
 }
 
+/* ---- one reading for several plans -------------------------------------------------------------------- */
+
+static uint64_t free_memory(struct manager *m)
+{
+	return topo_inventory(current_topo(m->now))->node[0].mem_free >> 10;
+}
+
+static void set_free(unsigned kib)
+{
+	char text[128];
+
+	(void)snprintf(text, sizeof(text), "Node 0 MemTotal: 4194304 kB\nNode 0 MemFree: %u kB\n", kib);
+	put("root/sys/devices/system/node/node0/meminfo", text);
+}
+
+static uint64_t now(void)
+{
+	const struct timespec nap = { .tv_nsec = 20000 };
+	uint64_t t = clock_usec(CLOCK_MONOTONIC);
+
+	(void)nanosleep(&nap, NULL); /* what comes next is later */
+	return t;
+}
+
+static void catch_up(struct manager *m, uint64_t came, uint64_t news)
+{
+	struct error err = ERROR_INIT;
+
+	if (current_catch_up_for(m->now, came, news, &err) < 0)
+		fail_msg("%s", err.text);
+	(void)now();
+}
+
+static int listen_at(const char *path)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	(void)snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path);
+	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	assert_int_equal(listen(fd, 4), 0);
+	return fd;
+}
+
+/* Who came before it began, gets it; not who came later, nor when something was heard of, or an operation has ended since. */
+static void a_reading_is_shared(void **state)
+{
+	static const char event[] = "change@/devices/pci0000:00/0000:00:01.0\0ACTION=change\0DEVPATH=/devices/pci0000:00/0000:00:01.0\0SUBSYSTEM=pci\0PCI_SLOT_NAME=0000:00:01.0";
+	struct manager_options o = options();
+	int fd = listen_at(at("uevents")), heard;
+	uint64_t a, b;
+	struct manager *m;
+
+	(void)state;
+	o.uevents = at("uevents");
+	m = new_manager(&o);
+	heard = accept(fd, NULL, NULL);
+	assert_true(heard >= 0);
+	a = now();
+	b = now();
+	set_free(1000001);
+	catch_up(m, a, 7);
+	assert_int_equal(free_memory(m), 1000001);
+	set_free(1000002);
+	catch_up(m, b, 7);
+	assert_int_equal(free_memory(m), 1000001);
+	catch_up(m, b, 8);
+	assert_int_equal(free_memory(m), 1000002);
+	set_free(1000003);
+	catch_up(m, now(), 8);
+	assert_int_equal(free_memory(m), 1000003);
+	b = now();
+	set_free(1000004);
+	catch_up(m, b, 8);
+	set_free(1000005);
+	assert_int_equal(send(heard, event, sizeof(event), MSG_NOSIGNAL), sizeof(event));
+	catch_up(m, b, 8);
+	assert_int_equal(free_memory(m), 1000005);
+	manager_free(m);
+	o.uevents = NULL; /* nobody tells of anything: all is read for each */
+	m = new_manager(&o);
+	a = now();
+	b = now();
+	catch_up(m, a, 7);
+	set_free(4194304);
+	catch_up(m, b, 7);
+	assert_int_equal(free_memory(m), 4194304);
+	manager_free(m);
+	(void)close(heard);
+	(void)close(fd);
+}
+
 /* A host that cannot be read is no missing object: GET /v1/host must not say 404. */
 static void unreadable_hosts_are_host_errors(void **state)
 {
@@ -356,6 +451,7 @@ int main(void)
 		cmocka_unit_test(bad_starts_are_explained),
 		cmocka_unit_test(generations_grow_with_changes_only),
 		cmocka_unit_test(changes_are_kept),
+		cmocka_unit_test(a_reading_is_shared),
 		cmocka_unit_test(unreadable_hosts_are_host_errors),
 		cmocka_unit_test(a_plan_holds_up_nobody),
 		cmocka_unit_test(two_leases_are_not_of_the_same),
