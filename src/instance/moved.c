@@ -98,7 +98,7 @@ static int write_plan(struct store_tx *tx, const char *instance, json_object *pl
 	const char *text = json_text(plan);
 
 	return !text ? error_set(err, -ENOMEM, "no memory for the plan of instance %s", instance) :
-		       store_exec(tx, "UPDATE instance SET plan = ? WHERE name = ?", ARGS(ARG_TEXT(text), ARG_TEXT(instance)), err);
+		       rows_instance_plan(tx, instance, text, err);
 }
 
 /* A plan that cannot be read is said to be damaged by who needs it. */

@@ -212,7 +212,7 @@ int replan_store(struct store_tx *tx, const struct rows_instance *in, const stru
 	if (r == 0)
 		r = replace_steps(tx, in, plan, arena, err);
 	if (r == 0)
-		r = store_exec(tx, "UPDATE instance SET plan = ? WHERE name = ?", ARGS(ARG_TEXT(text), ARG_TEXT(in->name)), err);
+		r = rows_instance_plan(tx, in->name, text, err);
 	return r < 0 ? r : store_exec(tx, "DELETE FROM finding WHERE instance = ? AND rule = ?", ARGS(ARG_TEXT(in->name), ARG_TEXT(ADOPT_MOVED)), err);
 }
 

@@ -11,18 +11,18 @@
 /* A failed one holds what it has as long as one of its steps could not be taken back. With its devices' memory pinned, or
  * preallocated, a running guest has all of its memory. */
 #define CELLS \
-	"SELECT instance.name, json_extract(cell.value, '$.host_node'), json_extract(cell.value, '$.memory')," \
-	" json_extract(request, '$.hugepages'), json_extract(cell.value, '$.cpus'), json_extract(request, '$.exclusive')," \
-	" state IN ('running', 'degraded')" \
-	" FROM instance, json_each(plan, '$.bundle.cells') AS cell WHERE state <> 'failed'" \
+	"SELECT name, node, memory, hugepages, cpus, exclusive, state IN ('running', 'degraded'), seq" \
+	" FROM cell JOIN instance ON name = cell.instance WHERE state <> 'failed'" \
 	" OR EXISTS (SELECT 1 FROM device WHERE device.instance = name)" \
 	" OR EXISTS (SELECT 1 FROM step WHERE step.instance = name AND step.state IN ('begun', 'done', 'failed'))" \
-	" ORDER BY name, cell.key"
+	" ORDER BY cell.instance, seq"
 
 static int read_room(struct plan_room *ret, struct store_rows *q, struct arena *arena, struct error *err)
 {
 	struct cpuset *cpus = NULL;
 
+	if (store_int(q, 7) < 0)
+		return error_set(err, -EBADMSG, "the store has a plan of instance %s that is no JSON", store_text(q, 0));
 	if (!store_null(q, 4)) {
 		cpus = arena_alloc(arena, sizeof(*cpus));
 		if (!cpus)
@@ -45,7 +45,7 @@ static int read_room(struct plan_room *ret, struct store_rows *q, struct arena *
 static int count(struct store_tx *tx, size_t *ret, struct error *err)
 {
 	auto_(store_query_free) struct store_rows *q = NULL;
-	int r = store_query(tx, &q, "SELECT count(*) FROM (" CELLS ")", NO_ARGS, err);
+	int r = store_query(tx, &q, "SELECT count(*) FROM cell", NO_ARGS, err);
 
 	if (r == 0)
 		r = store_next(q, err);

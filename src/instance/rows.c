@@ -36,14 +36,29 @@ static int no_memory(struct error *err)
 	return error_set(err, -ENOMEM, "no memory for rows of the store");
 }
 
+static int add_cells(struct store_tx *tx, const char *name, struct error *err)
+{
+	return store_exec(tx, STORE_CELLS("plan") " WHERE name = ?", ARGS(ARG_TEXT(name)), err);
+}
+
 int rows_instance_add(struct store_tx *tx, const struct rows_instance *in, struct error *err)
 {
-	return store_exec(tx, "INSERT INTO instance(name, uuid, state, created, request, plan, operation)"
+	int r = store_exec(tx, "INSERT INTO instance(name, uuid, state, created, request, plan, operation)"
 			      " VALUES(?, ?, ?, ?, ?, ?, ?)",
-			  ARGS(ARG_TEXT(in->name), ARG_TEXT(in->uuid), ARG_TEXT(inst_state_text(in->state)),
-			       ARG_INT(in->created), ARG_TEXT(in->request), ARG_TEXT(in->plan),
-			       ARG_INT(in->operation)),
-			  err);
+			   ARGS(ARG_TEXT(in->name), ARG_TEXT(in->uuid), ARG_TEXT(inst_state_text(in->state)),
+				ARG_INT(in->created), ARG_TEXT(in->request), ARG_TEXT(in->plan),
+				ARG_INT(in->operation)),
+			   err);
+	return r < 0 ? r : add_cells(tx, in->name, err);
+}
+
+int rows_instance_plan(struct store_tx *tx, const char *name, const char *plan, struct error *err)
+{
+	int r = store_exec(tx, "UPDATE instance SET plan = ? WHERE name = ?", ARGS(ARG_TEXT(plan), ARG_TEXT(name)), err);
+
+	if (r == 0)
+		r = store_exec(tx, "DELETE FROM cell WHERE instance = ?", ARGS(ARG_TEXT(name)), err);
+	return r < 0 ? r : add_cells(tx, name, err);
 }
 
 static int read_instance(struct rows_instance *ret, struct store_rows *q, struct arena *arena,

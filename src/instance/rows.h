@@ -45,6 +45,7 @@ struct rows_step {
 };
 
 int rows_instance_add(struct store_tx *tx, const struct rows_instance *in, struct error *err);
+int rows_instance_plan(struct store_tx *tx, const char *name, const char *plan, struct error *err); /* another one */
 int rows_instance_find(struct store_tx *tx, struct rows_instance **ret, const char *name,
 		       struct arena *arena, struct error *err);
 /* The one whose domain is called so. */

@@ -79,3 +79,8 @@ AUTO_DEFINE(struct store_rows *, store_query_free);
 		       " pf = coalesce(pf, (SELECT json_extract(v.value, '$.pf') FROM instance," \
 		       " json_each(CASE WHEN json_valid(instance.plan) THEN instance.plan ELSE '{}' END, '$.bundle.vfs') AS v" \
 		       " WHERE instance.name = device.instance AND json_extract(v.value, '$.bdf') = device.bdf))"
+
+/* What of the host's nodes the cells of an instance's plan take; FROM instance follows. */
+#define STORE_CELLS(plan) "INSERT INTO cell SELECT name, c.key, json_extract(c.value, '$.host_node'), json_extract(c.value, '$.memory')," \
+			  " json_extract(request, '$.hugepages'), json_extract(c.value, '$.cpus'), json_extract(request, '$.exclusive')" \
+			  " FROM instance, json_each(" plan ", '$.bundle.cells') AS c"

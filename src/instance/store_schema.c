@@ -118,7 +118,16 @@ static const char schema_13[] =
 	"CREATE INDEX operation_open ON operation(instance) WHERE finished = 0;"
 	"PRAGMA user_version = 13;";
 
+/* 14: cell, what of a host's nodes the cells of an instance's plan take: who plans asks for those of all, and to read each plan for it takes
+ * longer than planning does. seq -1: the plan cannot be read. */
+static const char schema_14[] =
+	"CREATE TABLE cell(instance TEXT NOT NULL REFERENCES instance(name) ON DELETE CASCADE, seq INTEGER NOT NULL, node INTEGER,"
+	" memory INTEGER, hugepages INTEGER, cpus TEXT, exclusive INTEGER, PRIMARY KEY(instance, seq)) STRICT, WITHOUT ROWID;"
+	STORE_CELLS("CASE WHEN json_valid(plan) THEN plan ELSE '{}' END") ";"
+	"INSERT INTO cell(instance, seq) SELECT name, -1 FROM instance WHERE NOT json_valid(plan);"
+	"PRAGMA user_version = 14;";
+
 const char *const store_schemas[] = { schema_1, schema_2, schema_3, schema_4, schema_5, schema_6, schema_7,
-				      schema_8, schema_9, schema_10, schema_11, schema_12, schema_13 };
+				      schema_8, schema_9, schema_10, schema_11, schema_12, schema_13, schema_14 };
 
 _Static_assert(ARRAY_SIZE(store_schemas) == STORE_VERSION, "the last one makes this version");

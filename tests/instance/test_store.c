@@ -99,7 +99,7 @@ static void commits_stay(void **state)
 	assert_int_equal(number(s, "SELECT count(*) FROM operation WHERE instance = 'a'"), 1);
 	assert_int_equal(number(s, "PRAGMA foreign_keys"), 1);
 	assert_int_equal(number(s, "PRAGMA synchronous"), 2);
-	assert_int_equal(number(s, "PRAGMA user_version"), 13);
+	assert_int_equal(number(s, "PRAGMA user_version"), 14);
 	(void)store_close(s);
 	fx_done(&fx);
 }
@@ -107,6 +107,8 @@ static void commits_stay(void **state)
 /* A store of version 1 keeps what it has. */
 static void older_version(void **state)
 {
+	struct rows_instance in = { .name = "a", .uuid = "u", .state = INST_PLANNED, .created = 5, .request = "{\"hugepages\": 9, \"exclusive\": true}",
+				    .plan = "{\"bundle\": {\"cells\": [{\"host_node\": 6, \"memory\": 99, \"cpus\": \"0-3\"}]}}" };
 	struct error err = ERROR_INIT;
 	struct store_tx *tx;
 	struct store *s;
@@ -118,9 +120,11 @@ static void older_version(void **state)
 	s = open_store(&fx);
 	tx = begin(s);
 	assert_int_equal(op_add(tx, &id, OP_CREATE, "a", 5, &err), 0);
+	in.operation = id;
+	assert_int_equal(rows_instance_add(tx, &in, &err), 0);
 	commit(tx);
 	(void)store_close(s);
-	by_hand(&fx, "DROP INDEX operation_open; DROP TRIGGER instance_made; DROP TRIGGER instance_changed; DROP TABLE foreign_device; ALTER TABLE device DROP COLUMN serial;"
+	by_hand(&fx, "DROP TABLE cell; DROP INDEX operation_open; DROP TRIGGER instance_made; DROP TRIGGER instance_changed; DROP TABLE foreign_device; ALTER TABLE device DROP COLUMN serial;"
 		     " ALTER TABLE device DROP COLUMN pf; ALTER TABLE instance DROP COLUMN boot; ALTER TABLE instance DROP COLUMN domain; DROP TABLE finding; DROP TABLE quarantine; DROP TABLE wear; DROP TABLE request_key; DROP TABLE image; DROP TABLE crash;"
 		     " ALTER TABLE operation DROP COLUMN grace; ALTER TABLE operation DROP COLUMN began;"
 		     " ALTER TABLE operation DROP COLUMN took; ALTER TABLE operation DROP COLUMN tries; ALTER TABLE operation DROP COLUMN due; ALTER TABLE meta DROP COLUMN change;"
@@ -128,7 +132,8 @@ static void older_version(void **state)
 	s = open_store(&fx);
 	assert_int_equal(number(s, "SELECT count(*) FROM operation WHERE instance = 'a'"), 1);
 	assert_int_equal(number(s, "SELECT count(*) FROM finding"), 0);
-	assert_int_equal(number(s, "PRAGMA user_version"), 13);
+	assert_int_equal(number(s, "SELECT sum(node * 100 + memory + hugepages) FROM cell WHERE instance = 'a' AND cpus = '0-3' AND exclusive"), 708);
+	assert_int_equal(number(s, "PRAGMA user_version"), 14);
 	(void)store_close(s);
 	fx_done(&fx);
 }
@@ -205,8 +210,8 @@ static void foreign_files(void **state)
 	(void)state;
 	fx_new(&fx);
 	(void)store_close(open_store(&fx));
-	by_hand(&fx, "PRAGMA user_version = 14");
-	refused(&fx, -EPROTONOSUPPORT, "version 14 and this velad knows only 13");
+	by_hand(&fx, "PRAGMA user_version = 15");
+	refused(&fx, -EPROTONOSUPPORT, "version 15 and this velad knows only 14");
 	assert_int_equal(unlink(fx.store), 0);
 	by_hand(&fx, "CREATE TABLE shopping(item)");
 	refused(&fx, -EBADMSG, "shopping");
