@@ -76,5 +76,5 @@ void            json_append_out(struct json_out *o, json_object *array, struct j
 /* The object, now the caller's; NULL if anything failed on the way. */
 json_object    *json_finish(struct json_out *o);
 /* The text of a document, whole, for keeping; it lives as long as the document does. NULL: no memory. json-c to 0.17 does
- * not look whether its buffer grew (json_object.c), and would give a text with a hole: this one was read back. */
+ * not look whether its buffer grew (json_object.c), and would give a text with a hole: where memory was short while it was made, it is read back. */
 const char     *json_text(json_object *obj);

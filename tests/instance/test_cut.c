@@ -9,13 +9,13 @@
 #include "instance/cut.h"
 #include "instance/fixture.h"
 
-enum job { JOB_CREATE, JOB_DELETE, JOB_RECOVER, JOB_MAX_ };
+enum job { JOB_CREATE, JOB_DELETE, JOB_BATCH, JOB_RECOVER, JOB_MAX_ };
 
-static const char *const jobs[] = { "create", "delete" };
+static const char *const jobs[] = { "create", "delete", "a batch" };
 
 struct shared {
 	struct cut cut;
-	uint64_t   accepted; /* the operation that a client was promised; 0 none */
+	uint64_t   accepted, reserved; /* the operations that clients were promised; 0 none */
 };
 
 struct scene {
@@ -64,6 +64,25 @@ static void wait_all(struct fx *fx, unsigned looks)
 	}
 }
 
+/* One that is made, one that is reserved, and one that is refused between them, committed together. */
+static int batch(struct scene *s, uint64_t *op, const struct plan_request *a, const struct plan *plan, const struct plan_request *b,
+		 const struct plan *other, struct error *err)
+{
+	struct error refused = ERROR_INIT;
+	uint64_t no = 0, reserved = 0, failed = 0;
+	int r, end;
+
+	inst_batch_begin(s->fx.m);
+	r = inst_create(s->fx.m, op, a, plan, "uuid-of-a", err);
+	if (r == 0 && inst_create(s->fx.m, &no, a, plan, "uuid-of-another", &refused) == 0)
+		abort();
+	if (r == 0)
+		r = inst_reserve(s->fx.m, &reserved, b, other, "uuid-of-b", err);
+	end = inst_batch_end(s->fx.m, &failed, err);
+	s->shared->reserved = r == 0 && end == 0 ? reserved : 0;
+	return end < 0 ? end : r;
+}
+
 /* A daemon and its client, in a process of their own. */
 static void live(struct scene *s, enum job job)
 {
@@ -71,7 +90,8 @@ static void live(struct scene *s, enum job job)
 				.self = &s->fx };
 	struct error err = ERROR_INIT;
 	auto_(plan_free) struct plan *plan = fx_plan(&fx_a);
-	struct plan_request request = test_request("{\"name\": \"a\"}");
+	auto_(plan_free) struct plan *other = fx_plan(&fx_b);
+	struct plan_request request = test_request("{\"name\": \"a\"}"), second = test_request("{\"name\": \"b\"}");
 	uint64_t op = 0;
 	int r;
 
@@ -84,6 +104,8 @@ static void live(struct scene *s, enum job job)
 			r = inst_create(s->fx.m, &op, &request, plan, "uuid-of-a", &err);
 		else if (job == JOB_DELETE)
 			r = inst_delete(s->fx.m, &op, "a", &err);
+		else if (job == JOB_BATCH)
+			r = batch(s, &op, &request, plan, &second, other, &err);
 		s->shared->accepted = r == 0 ? op : 0;
 	}
 	if (r == 0) /* after a failure of the store velad tries again in five seconds; this one is stopped before */
@@ -121,7 +143,7 @@ static void begin(struct scene *s, enum job job)
 {
 	scene_new(s);
 	s->files = 0;
-	if (job == JOB_CREATE)
+	if (job != JOB_DELETE)
 		return;
 	fx_open(&s->fx);
 	fx_create_done(&s->fx, &fx_a);
@@ -140,11 +162,17 @@ static void expect_good_end(struct scene *s, enum job job, uint64_t accepted, bo
 	(void)fx_state(&s->fx, buf, "a");
 	if (job == JOB_DELETE && accepted && !told)
 		assert_string_equal(buf, "");
-	if (strcmp(buf, "failed") == 0 && !told)
+	if (strcmp(buf, "failed") == 0 && !told && job != JOB_BATCH)
 		assert_int_equal(fx_taken(&s->fx), 0);
 	if (buf[0])
 		assert_true(fx_wait(&s->fx, fx_delete(&s->fx, "a")));
 	fx_expect_state(&s->fx, "a", "");
+	if (s->shared->reserved) {
+		json_object_put(fx_op(&s->fx, s->shared->reserved));
+		fx_expect_state(&s->fx, "b", "stopped");
+	}
+	if (*fx_state(&s->fx, buf, "b"))
+		assert_true(fx_wait(&s->fx, fx_delete(&s->fx, "b")));
 	assert_int_equal(fx_taken(&s->fx), 0);
 	fx_expect_machine(&s->fx, s->before);
 	fx_close(&s->fx);
@@ -197,6 +225,7 @@ static void killed(void **state)
 	for (int how = CUT_KILL; how <= CUT_KILL_HALF; how++) {
 		assert_in_range(everywhere(JOB_CREATE, (enum cut_how)how, 0), 40, 2000);
 		assert_in_range(everywhere(JOB_DELETE, (enum cut_how)how, 0), 20, 2000);
+		assert_in_range(everywhere(JOB_BATCH, (enum cut_how)how, 0), 40, 2000);
 	}
 }
 
@@ -206,6 +235,7 @@ static void power_goes(void **state)
 	for (uint32_t seed = 0; seed < 3000; seed += 1000) {
 		assert_in_range(everywhere(JOB_CREATE, CUT_POWER, seed), 40, 2000);
 		assert_in_range(everywhere(JOB_DELETE, CUT_POWER, seed), 20, 2000);
+		assert_in_range(everywhere(JOB_BATCH, CUT_POWER, seed), 40, 2000);
 	}
 }
 
@@ -246,6 +276,8 @@ static void disk_fails(void **state)
 			;
 		for (unsigned k = 1; disk_fails_at(JOB_DELETE, errors[e], k); k++)
 			;
+		for (unsigned k = 1; disk_fails_at(JOB_BATCH, errors[e], k); k++)
+			;
 	}
 }
 
@@ -282,6 +314,12 @@ static void memory_fails_in_delete(void **state)
 	memory_fails(JOB_DELETE);
 }
 
+static void memory_fails_in_a_batch(void **state)
+{
+	(void)state;
+	memory_fails(JOB_BATCH);
+}
+
 /* So few files may be open that the store cannot be; and then a few more. */
 static void files_run_out(void **state)
 {
@@ -300,7 +338,7 @@ static void files_run_out(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(power_goes),		 cmocka_unit_test(disk_fails),		cmocka_unit_test(memory_fails_in_create),
 	cmocka_unit_test(memory_fails_in_delete), cmocka_unit_test(killed),		cmocka_unit_test(again_during_recovery),
-	cmocka_unit_test(files_run_out),
+	cmocka_unit_test(files_run_out),	 cmocka_unit_test(memory_fails_in_a_batch),
 };
 
 /* One test in a process of its own, which says what it has to say into the file. */
