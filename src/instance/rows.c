@@ -458,7 +458,7 @@ int rows_originals_acs(struct store_tx *tx, struct plan_acs_held **ret, size_t *
 int rows_originals_settings(struct store_tx *tx, struct plan_settings_held **ret, size_t *n, struct arena *arena,
 			    struct error *err)
 {
-#define SETTINGS " FROM original WHERE kind IN (?, ?, ?)"
+#define SETTINGS " FROM original WHERE (kind = ? OR kind = ? OR kind = ?)" /* IN would make a table of the three */
 	const struct store_arg *args = ARGS(ARG_TEXT(plan_step_text(PLAN_STEP_POWER)), ARG_TEXT(plan_step_text(PLAN_STEP_DEVCTL)),
 					    ARG_TEXT(plan_step_text(PLAN_STEP_DEVCTL2)));
 	auto_(store_query_free) struct store_rows *q = NULL;

@@ -535,6 +535,7 @@ int store_open(struct store **ret, const char *path, struct error *err)
 
 	if (!s)
 		return error_set(err, -ENOMEM, "no memory for the store %s", path);
+	(void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); /* nobody asks, and it takes a lock for each piece of memory; refused once it runs */
 	s->tx.store = s;
 	(void)pthread_mutex_init(&s->lock, NULL); /* glibc: never fails without attributes */
 	s->path = strdup(path);

@@ -31,17 +31,18 @@ static void make_room(struct statements *all)
 	}
 }
 
-static struct store_rows *find(struct statements *all, const char *sql)
+/* place: only one that was read from there before, which nearly all are: to compare with each text costs more than what some of them do. */
+static struct store_rows *find(struct statements *all, const char *sql, bool place)
 {
 	for (struct store_rows **at = &all->first; *at; at = &(*at)->next) {
 		struct store_rows *s = *at;
 
-		if (s->taken || strcmp(sqlite3_sql(s->q), sql) != 0)
+		if (s->taken || (place && s->text != sql) || strcmp(sqlite3_sql(s->q), sql) != 0)
 			continue;
 		*at = s->next;
 		return s;
 	}
-	return NULL;
+	return place ? find(all, sql, false) : NULL;
 }
 
 static int make(struct statements *all, struct store_rows **ret, sqlite3 *db, const char *sql)
@@ -65,12 +66,13 @@ static int make(struct statements *all, struct store_rows **ret, sqlite3 *db, co
 
 int statement_take(struct statements *all, struct store_rows **ret, sqlite3 *db, const char *sql)
 {
-	struct store_rows *s = find(all, sql);
+	struct store_rows *s = find(all, sql, true);
 	int r = s ? SQLITE_OK : make(all, &s, db, sql);
 
 	if (r != SQLITE_OK)
 		return r;
 	s->taken = true;
+	s->text = sql;
 	s->next = all->first;
 	all->first = s;
 	*ret = s;

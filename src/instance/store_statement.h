@@ -8,6 +8,7 @@
 
 struct store_rows { /* a statement; somebody's, or free for the next who has the same text */
 	sqlite3_stmt      *q; /* owned */
+	const char        *text; /* where it was last read from */
 	struct store_rows *next;
 	bool               taken;
 };
