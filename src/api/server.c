@@ -22,7 +22,8 @@
 #include "base/parse.h"
 #include "base/sbuf.h"
 
-#define TRIM_BYTES    ((size_t)1 << 20)
+#define TRIM_BYTES ((size_t)1 << 20)
+#define BATCH_MAX  16 /* calls; then others have their turn */
 
 struct api_server {
 	struct MHD_Daemon      *mhd;   /* owned */
@@ -141,22 +142,20 @@ static bool ask_one(struct api_server *s, struct call *call)
 /* Answers go out after the end, which has made durable what they tell of. */
 static void work_off(struct api_server *s)
 {
-	struct call *call = s->first, *next, *done = NULL;
+	struct call *call, *next, *done = NULL;
 	struct error err = ERROR_INIT;
 	uint64_t failed = 0;
 
-	if (!call)
-		return;
-	s->first = NULL;
-	s->last = &s->first;
 	s->batch->begin(s->env.self);
-	for (; call; call = next) {
-		next = call->next;
+	for (unsigned n = 0; (call = s->first) && n < BATCH_MAX; n++) {
+		s->first = call->next;
 		if (!ask_one(s, call))
 			continue;
 		call->next = done;
 		done = call;
 	}
+	if (!s->first)
+		s->last = &s->first;
 	(void)s->batch->end(s->env.self, &failed, &err);
 	for (call = done; call; call = next) {
 		next = call->next;
@@ -304,7 +303,7 @@ static bool run_mhd_once(struct api_server *s)
 	return true;
 }
 
-/* What came, then what of it is a batch; what comes meanwhile is the next one, after whatever else the loop has to do. */
+/* What came, then what of it is a batch; what is over, and what comes meanwhile, is the next one, after whatever else the loop has to do. */
 static bool run_mhd(struct api_server *s)
 {
 	bool ok = run_mhd_once(s);

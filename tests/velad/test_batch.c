@@ -13,6 +13,7 @@
 #include "velad/manager.h"
 
 #define CLIENTS 8
+#define MANY    20 /* more than a batch */
 
 static char dir[] = "/tmp/velad-batch-XXXXXX";
 static struct manager *m;
@@ -148,7 +149,7 @@ struct client {
 	int  status; /* 0: none yet */
 };
 
-static struct client client[CLIENTS + 1];
+static struct client client[MANY];
 
 static void take(struct client *c)
 {
@@ -253,7 +254,7 @@ static void expect_instances(const char *const *names)
 
 static const char *name_of(size_t i)
 {
-	static char name[CLIENTS][8];
+	static char name[MANY][8];
 
 	(void)snprintf(name[i], sizeof(name[i]), "r%zu", i);
 	return name[i];
@@ -283,6 +284,30 @@ static void one_sync_for_all(void **state)
 	assert_int_equal(accepted, CLIENTS);
 	assert_int_equal(early, 0);
 	assert_int_equal(syncs, syncs_at_first + 1);
+	expect_instances(NAMES());
+	close_all();
+}
+
+/* The others get their turn, and are no less durable. */
+static void more_than_a_batch(void **state)
+{
+	char path[64];
+
+	(void)state;
+	connect_all();
+	for (size_t i = 0; i < MANY; i++)
+		reserve(&client[i], name_of(i), "64M", "", NULL);
+	wait_for(client, MANY);
+	for (size_t i = 0; i < MANY; i++)
+		expect_status(&client[i], 202, "\"succeeded\"");
+	assert_int_equal(accepted, MANY);
+	assert_int_equal(early, 0);
+	assert_int_equal(syncs, syncs_at_first + 2);
+	for (size_t i = 0; i < MANY; i++) {
+		(void)snprintf(path, sizeof(path), "/v1/instances/%s", name_of(i));
+		ask(&client[i], "DELETE", path, NULL, "");
+	}
+	wait_for(client, MANY);
 	expect_instances(NAMES());
 	close_all();
 }
@@ -409,6 +434,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_sync_for_all),
+		cmocka_unit_test(more_than_a_batch),
 		cmocka_unit_test(one_refused_takes_no_other_along),
 		cmocka_unit_test(all_get_the_error),
 		cmocka_unit_test(a_lease_is_used_once),
