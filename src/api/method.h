@@ -24,7 +24,7 @@ struct api_request { /* all texts borrowed */
 	size_t      body_len;
 	uid_t       uid;                  /* of the peer (SO_PEERCRED); (uid_t)-1 unknown */
 	uint64_t    id;                   /* no other request has it */
-	uint64_t    came;                 /* when it was there, and its handler could be called first, of CLOCK_MONOTONIC */
+	uint64_t    came;                 /* when its handler was called first, of batched routes when it was put into this batch; of CLOCK_MONOTONIC */
 	bool        late;                 /* it has waited as long as it may: API_WAIT is no answer any more */
 };
 

@@ -109,8 +109,7 @@ static enum MHD_Result handle(struct api_server *s, const struct api_route *rout
 
 static enum MHD_Result collect(struct api_server *s, const struct api_route *route, const char *method, const char *url, struct call *call)
 {
-	if (!call->came)
-		call->came = clock_usec(CLOCK_MONOTONIC);
+	call->came = clock_usec(CLOCK_MONOTONIC);
 	call->route = route;
 	call->method = method;
 	call->url = url;
