@@ -356,11 +356,42 @@ static int is_untouched(struct store_tx *tx, bool *ret, const struct rows_instan
 	return r < 0 ? r : 0;
 }
 
+/* But what others did to a port that it shares with them, and left as it was for this one, is given back by the last: its own steps are taken for
+ * done. */
+static int take_over(struct store_tx *tx, bool *ret, const struct rows_instance *in, struct arena *arena, struct error *err)
+{
+	auto_(store_query_free) struct store_rows *q = NULL;
+	struct rows_step *step = NULL;
+	const char **others;
+	size_t n = 0, nothers;
+	int r = store_query(tx, &q, "SELECT 1 FROM step JOIN original USING(kind, target) WHERE instance = ? LIMIT 1", ARGS(ARG_TEXT(in->name)), err);
+
+	*ret = false;
+	if (r == 0)
+		r = store_next(q, err);
+	if (r <= 0)
+		return r;
+	r = rows_steps(tx, &step, &n, in->name, arena, err);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		const char *was = NULL;
+
+		r = rows_original_find(tx, &was, &step[i], arena, err);
+		if (r < 0 || !was)
+			continue;
+		r = rows_step_others(tx, &others, &nothers, in->name, &step[i], arena, err);
+		if (r < 0 || nothers)
+			continue;
+		*ret = true;
+		r = rows_step_set(tx, in->name, step[i].seq, STEP_DONE, NULL, err);
+	}
+	return r;
+}
+
 static int begin_delete(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct arena *arena, struct error *err)
 {
 	const char *name = arg;
 	struct rows_instance *in = NULL;
-	bool untouched = false;
+	bool untouched = false, left = false;
 	int r;
 
 	r = rows_instance_find(tx, &in, name, arena, err);
@@ -370,6 +401,9 @@ static int begin_delete(struct store_tx *tx, uint64_t *ret_op, const void *arg, 
 		r = manager_check_idle(tx, in, arena, err);
 	if (r == 0)
 		r = is_untouched(tx, &untouched, in, err);
+	if (r == 0 && untouched)
+		r = take_over(tx, &left, in, arena, err);
+	untouched = untouched && !left;
 	if (r == 0)
 		r = manager_check_queue(tx, err);
 	if (r == 0)

@@ -143,6 +143,35 @@ static void reserved(void **state)
 	lived_done(&l);
 }
 
+/* What the guest that made them left of VFs and the like, for one that shares the port is reserved, goes with that one, though it was never started. */
+static void reserved_after_another(void **state)
+{
+	auto_(plan_free) struct plan *plan = fx_plan(&fx_b);
+	struct plan_request req = test_request("{\"name\": \"b\"}");
+	struct error err = ERROR_INIT;
+	struct fx fx;
+	char *before, *now;
+	uint64_t op;
+
+	(void)state;
+	fx_new(&fx);
+	before = fake_text(fx.machine);
+	fx_open(&fx);
+	fx_create_done(&fx, &fx_a);
+	if (inst_reserve(fx.m, &op, &req, plan, "uuid-of-b", &err) < 0)
+		fail_msg("%s", err.text);
+	assert_true(fx_wait(&fx, fx_delete(&fx, "a")));
+	now = fake_text(fx.machine);
+	assert_string_not_equal(now, before);
+	free(now);
+	assert_true(fx_wait(&fx, fx_delete(&fx, "b")));
+	fx_expect_state(&fx, "b", "");
+	fx_expect_machine(&fx, before);
+	plan_request_done(&req);
+	free(before);
+	fx_done(&fx);
+}
+
 /* No worker has anything to do for a reservation, but the store's log is put away all the same. */
 static void the_log_is_put_away(void **state)
 {
@@ -504,7 +533,7 @@ static void consoles(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(generations),	  cmocka_unit_test(reserved),	  cmocka_unit_test(the_log_is_put_away), cmocka_unit_test(stop_and_start), cmocka_unit_test(wrong_states), cmocka_unit_test(after_a_reboot),
+		cmocka_unit_test(generations),	  cmocka_unit_test(reserved),	  cmocka_unit_test(reserved_after_another), cmocka_unit_test(the_log_is_put_away), cmocka_unit_test(stop_and_start), cmocka_unit_test(wrong_states), cmocka_unit_test(after_a_reboot),
 		cmocka_unit_test(another_card),	  cmocka_unit_test(crashes),	  cmocka_unit_test(start_fails),
 		cmocka_unit_test(stop_fails),	  cmocka_unit_test(kills),	  cmocka_unit_test(consoles),
 	};
