@@ -65,6 +65,26 @@ void api_answer_make(struct api_answer *ret, const struct api_response *res, con
 					.location = res->location, .etag = res->etag });
 }
 
+void api_answer_keep(struct api_answer *ret, struct api_kept *k, const struct api_response *res)
+{
+	struct api_answer *a = &k->at[res->number % API_KEPT_MAX].answer;
+
+	if (k->at[res->number % API_KEPT_MAX].number != res->number) {
+		api_answer_done(a);
+		api_answer_make(a, res, res->text);
+		k->at[res->number % API_KEPT_MAX].number = a->made ? res->number : 0;
+	}
+	*ret = *a;
+	ret->lent = true;
+}
+
+void api_kept_done(struct api_kept *k)
+{
+	for (size_t i = 0; i < API_KEPT_MAX; i++)
+		api_answer_done(&k->at[i].answer);
+	*k = (struct api_kept){ 0 };
+}
+
 void api_answer_problem(struct api_answer *ret, const struct error *err, json_object *reasons, const char *location, const char *allow)
 {
 	auto_(json_object_put) json_object *o = api_problem(err, reasons);
@@ -75,7 +95,7 @@ void api_answer_problem(struct api_answer *ret, const struct error *err, json_ob
 
 void api_answer_done(struct api_answer *a)
 {
-	if (a->made)
+	if (a->made && !a->lent)
 		MHD_destroy_response(a->made);
 	*a = (struct api_answer){ 0 };
 }

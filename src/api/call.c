@@ -32,7 +32,10 @@ static void take_response(const struct call_env *env, struct call *call, const s
 		return;
 	}
 	call->held += len;
-	api_answer_make(&call->answer, res, text);
+	if (res->number && !call->route && len <= API_KEPT_BYTES_MAX) /* one of a batch is sent later */
+		api_answer_keep(&call->answer, env->kept, res);
+	else
+		api_answer_make(&call->answer, res, text);
 }
 
 /* "application/json", perhaps with parameters */

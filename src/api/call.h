@@ -37,6 +37,7 @@ struct call_env { /* all borrowed */
 	const struct api_keys *keys; /* NULL: no route is keyed */
 	void                  *self; /* of handlers */
 	struct api_peers      *peers;
+	struct api_kept       *kept;
 };
 
 /* Calls the route's handler, unless the request or its key says that there is nothing to do. 0: the call has its answer; without one, it is to

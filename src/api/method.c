@@ -92,17 +92,14 @@ static bool decode_part(char ret[API_PARAM_MAX], const char *part, size_t len)
 /* Whether path has the shape of pattern; {…} stands for one non-empty part. */
 static bool path_matches(const char *pattern, const char *path, char param[API_PARAM_MAX])
 {
-	const char *open = strchr(pattern, '{'), *rest;
-	size_t head, len;
+	size_t len;
 
-	if (!open)
-		return strcmp(pattern, path) == 0;
-	head = (size_t)(open - pattern);
-	rest = strchr(open, '}') + 1;
-	if (strncmp(pattern, path, head) != 0)
-		return false;
-	len = strcspn(path + head, "/");
-	return strcmp(path + head + len, rest) == 0 && decode_part(param, path + head, len);
+	for (; *pattern && *pattern != '{' && *pattern == *path; pattern++)
+		path++;
+	if (*pattern != '{')
+		return *pattern == *path;
+	len = strcspn(path, "/");
+	return strcmp(path + len, strchr(pattern, '}') + 1) == 0 && decode_part(param, path, len);
 }
 
 const struct api_route *api_route_find(const struct api_route *routes, const char *method, const char *path,

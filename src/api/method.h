@@ -32,6 +32,7 @@ struct api_response {
 	int                 status;       /* 200 unless the handler says otherwise */
 	struct json_object *body;         /* taken over by the server */
 	const char         *text;         /* instead of body; borrowed until the handler returns to the loop */
+	uint64_t            number;       /* of the text: one that comes with this number again is the same, and so is all else here; 0 none */
 	const char         *type;         /* of the text; NULL: application/json */
 	char                location[80]; /* "" none */
 	char                etag[24];     /* without its quotes; "" none */

@@ -36,6 +36,7 @@ struct api_server {
 	struct call_env         env;
 	const struct api_batch *batch;
 	struct api_peers        peers;
+	struct api_kept         kept;
 	struct call            *waiting; /* first of those whose handlers wait */
 	struct call            *first, **last; /* the next batch, as they came */
 	uint64_t                refused; /* of peers, when it was looked for clients that are gone */
@@ -464,7 +465,7 @@ int api_server_new(struct api_server **ret, sd_event *event, int listen_fd, cons
 		return error_set(err, -ENOMEM, "no memory for the server");
 	s->event = event;
 	s->routes = routes;
-	s->env = (struct call_env){ keys, self, &s->peers };
+	s->env = (struct call_env){ keys, self, &s->peers, &s->kept };
 	s->batch = batch;
 	s->last = &s->first;
 	r = start_mhd(s, listen_fd, err);
@@ -498,6 +499,7 @@ struct api_server *api_server_free(struct api_server *s)
 			resume(s, true, 0);
 			MHD_stop_daemon(s->mhd);
 		}
+		api_kept_done(&s->kept);
 		free(s);
 	}
 	return NULL;

@@ -250,8 +250,14 @@ int inst_generation_next(struct inst_manager *m, uint64_t *ret, struct error *er
 
 /* JSON of docs/openapi.json; -ENOENT with a sentence if there is none. The caller puts it. */
 int inst_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err);
-/* The same as text, which lives until the next call, and its generation. For the thread of the API only. */
-int inst_text(struct inst_manager *m, const char **ret, uint64_t *generation, const char *name, struct error *err);
+struct inst_text {
+	const char *text;       /* borrowed until the next call */
+	uint64_t    generation; /* of the instance */
+	uint64_t    number;     /* another text of this process has another one; never 0 */
+};
+
+/* The same as text. For the thread of the API only. */
+int inst_text(struct inst_manager *m, struct inst_text *ret, const char *name, struct error *err);
 int inst_list_text(struct inst_manager *m, const char **ret, bool brief, struct error *err);
 /* {"name", "xml"}: NCCL's topology file for the guest. -ENOENT: there is none without GPUs, or no such instance. */
 int inst_nccl_json(struct inst_manager *m, struct json_object **ret, const char *name, struct error *err);

@@ -77,6 +77,7 @@ static int make(struct inst_manager *m, struct text *e, uint64_t commits, uint64
 		m->texts.bytes += strlen(copy) - e->len;
 	e->text = copy;
 	e->len = strlen(copy);
+	e->number = ++m->texts.made;
 	e->commits = commits;
 	e->looks = looks;
 	return 0;
@@ -99,7 +100,7 @@ int inst_list_text(struct inst_manager *m, const char **ret, bool brief, struct 
 	return 0;
 }
 
-int inst_text(struct inst_manager *m, const char **ret, uint64_t *generation, const char *name, struct error *err)
+int inst_text(struct inst_manager *m, struct inst_text *ret, const char *name, struct error *err)
 {
 	uint64_t commits = store_commits(m->store), looks = m->keep.looks;
 	struct text *e;
@@ -122,7 +123,6 @@ int inst_text(struct inst_manager *m, const char **ret, uint64_t *generation, co
 		*e = m->texts.at[--m->texts.n];
 		return r;
 	}
-	*ret = e->text;
-	*generation = e->generation;
+	*ret = (struct inst_text){ e->text, e->generation, e->number };
 	return 0;
 }

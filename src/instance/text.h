@@ -15,13 +15,14 @@ struct text {
 	char     name[PLAN_NAME_MAX + 1];
 	char    *text; /* owned */
 	size_t   len;
-	uint64_t generation; /* of the instance */
+	uint64_t generation, number; /* of the instance; of this text */
 	uint64_t commits, looks; /* of the store and of keep, when it was made */
 };
 
 struct texts {
 	struct text *at; /* owned */
 	size_t       n, bytes;
+	uint64_t     made; /* so far */
 	struct text  list, brief; /* of all instances, without a name */
 };
 

@@ -68,14 +68,13 @@ int methods_match(struct manager *m, const struct api_request *req, struct error
 int methods_expect(struct manager *m, const struct api_request *req, struct error *err)
 {
 	struct api_response now;
-	uint64_t generation = 0;
-	const char *text;
-	int r = req->if_match ? inst_text(m->instances, &text, &generation, req->param, err) : 0;
+	struct inst_text is = { 0 };
+	int r = req->if_match ? inst_text(m->instances, &is, req->param, err) : 0;
 
-	generation_tag(&now, generation);
+	generation_tag(&now, is.generation);
 	if (r == 0)
 		r = api_if_match(req, now.etag, "the generation of this instance", err);
-	inst_expect(m->instances, r == 0 && req->if_match ? req->param : NULL, generation);
+	inst_expect(m->instances, r == 0 && req->if_match ? req->param : NULL, is.generation);
 	return r;
 }
 
@@ -415,10 +414,12 @@ static int get_instances(void *self, const struct api_request *req, struct api_r
 static int get_instance(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	struct manager *m = self;
-	uint64_t generation = 0;
-	int r = inst_text(m->instances, &res->text, &generation, req->param, err);
+	struct inst_text is = { 0 };
+	int r = inst_text(m->instances, &is, req->param, err);
 
-	generation_tag(res, generation);
+	res->text = is.text;
+	res->number = is.number;
+	generation_tag(res, is.generation);
 	return r;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A real server on a Unix socket, in a child process, with the real client and with raw, hostile bytes. */
+#include <inttypes.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -9,6 +10,7 @@
 #include <pthread.h>
 #include <velad/client.h>
 
+#include "api/answer.h"
 #include "api/client.h"
 #include "api/peers.h"
 #include "api/server.h"
@@ -102,6 +104,20 @@ static int tell(void *self, const struct api_request *req, struct api_response *
 	return 0;
 }
 
+static int numbered(void *self, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	static char text[64];
+	unsigned number = (unsigned)atoi(req->param);
+
+	(void)self, (void)err;
+	/* another text for each request: a promise not kept, so that it shows which of them is sent */
+	(void)snprintf(text, sizeof(text), "{\"number\":%u,\"asked\":%llu}", number, (unsigned long long)req->id);
+	(void)snprintf(res->etag, sizeof(res->etag), "%u", number);
+	res->text = text;
+	res->number = number;
+	return 0;
+}
+
 static int big(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	static char text[7 << 20];
@@ -189,6 +205,7 @@ static const struct api_route routes[] = {
 	{ "GET", "/v1/wait/{name}", wait_for, .query = { "wait" } },
 	{ "POST", "/v1/tell", tell },
 	{ "GET", "/v1/big", big },
+	{ "GET", "/v1/numbered/{name}", numbered },
 	{ "POST", "/v1/keyed", keyed, .keyed = true, .matched = true },
 	{ "GET", "/v1/echo/{name}", echo },
 	{ "POST", "/v1/echo/{name}", echo },
@@ -298,6 +315,38 @@ static void requests_arrive(void **state)
 	assert_string_equal(json_object_get_string(json_object_object_get(reply.body, "param")), "a-b");
 	api_reply_done(&reply);
 	json_object_put(body);
+}
+
+/* The request that the answer of this number was made for. */
+static uint64_t made_for(unsigned number)
+{
+	char answer[4096], ask[96], tag[32];
+	uint64_t asked = 0;
+	const char *at;
+
+	(void)snprintf(ask, sizeof(ask), "GET /v1/numbered/%u HTTP/1.1\r\nHost: v\r\nConnection: close\r\n\r\n", number);
+	(void)snprintf(tag, sizeof(tag), "ETag: \"%u\"\r\n", number);
+	raw(answer, ask, strlen(ask), 5000);
+	assert_non_null(strstr(answer, tag));
+	at = strstr(answer, "\"asked\":");
+	assert_non_null(at);
+	assert_int_equal(sscanf(at, "\"asked\":%" SCNu64, &asked), 1);
+	return asked;
+}
+
+static void what_is_the_same_is_made_once(void **state)
+{
+	uint64_t first = made_for(1), other = made_for(2), again;
+
+	(void)state;
+	assert_int_not_equal(first, other);
+	assert_int_equal(made_for(1), first);
+	assert_int_equal(made_for(2), other);
+	assert_true(made_for(1 + API_KEPT_MAX) > other); /* takes its place */
+	again = made_for(1);
+	assert_true(again > other);
+	assert_int_equal(made_for(1), again);
+	assert_int_not_equal(made_for(0), made_for(0)); /* no number */
 }
 
 static void problems_become_errors(void **state)
@@ -775,7 +824,8 @@ static void connections_are_given_away(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(requests_arrive),           cmocka_unit_test(problems_become_errors),
+		cmocka_unit_test(requests_arrive),           cmocka_unit_test(what_is_the_same_is_made_once),
+		cmocka_unit_test(problems_become_errors),
 		cmocka_unit_test(answers_may_be_wrong),      cmocka_unit_test(nobody_there),
 		cmocka_unit_test(large_bodies_are_refused), cmocka_unit_test(long_heads_are_refused),
 		cmocka_unit_test(hostile_bytes_do_not_hurt),

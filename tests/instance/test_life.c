@@ -46,11 +46,10 @@ static void expect_deleted(struct lived *l)
 static uint64_t generation_of(struct lived *l)
 {
 	struct error err = ERROR_INIT;
-	const char *text = NULL;
-	uint64_t generation = 0;
+	struct inst_text is;
 
-	assert_int_equal(inst_text(l->fx.m, &text, &generation, "a", &err), 0);
-	return generation;
+	assert_int_equal(inst_text(l->fx.m, &is, "a", &err), 0);
+	return is.generation;
 }
 
 /* What a client saw of an instance is what it changes: nothing begins if it changed meanwhile, even by being made anew. */
