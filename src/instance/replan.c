@@ -77,8 +77,8 @@ int inst_moved(struct inst_manager *m, struct inst_moved *ret, const char *name,
 
 int inst_to_start(struct inst_manager *m, const char ***ret, size_t *n, struct arena *arena, struct error *err)
 {
-	auto_(store_query_free) struct store_rows *q = NULL;
 	auto_(store_end) struct store_tx *tx = NULL;
+	auto_(store_query_free) struct store_rows *q = NULL;
 	const char **name = NULL;
 	size_t i = 0;
 	int r = 0;

@@ -21,6 +21,8 @@ struct store_tx {
 	bool          open;
 	bool          inner; /* a savepoint, within that of a group */
 	bool          ends; /* an operation */
+	bool          held; /* from store_begin to store_end, by owner */
+	pthread_t     owner;
 };
 
 struct group { /* transactions of one thread that are committed together; under the store's lock */
@@ -116,6 +118,7 @@ int store_query(struct store_tx *tx, struct store_rows **ret, const char *sql, c
 		return r;
 	if (bind_all(q->q, args) != SQLITE_OK)
 		return tx_error(tx, err);
+	q->tx = tx;
 	*ret = steal(q);
 	return 0;
 }
@@ -153,8 +156,11 @@ bool store_null(struct store_rows *q, int column)
 
 struct store_rows *store_query_free(struct store_rows *q)
 {
-	if (q)
-		statement_give(q);
+	if (!q)
+		return NULL;
+	/* declared before its transaction it would be given back after the lock, while another thread uses the database */
+	assert(!q->tx || (q->tx->held && pthread_equal(q->tx->owner, pthread_self())));
+	statement_give(q);
 	return NULL;
 }
 
@@ -271,7 +277,8 @@ int store_begin(struct store_tx **ret, struct store *s, struct error *err)
 		(void)pthread_mutex_unlock(&s->lock);
 		return r;
 	}
-	s->tx.open = true;
+	s->tx.open = s->tx.held = true;
+	s->tx.owner = pthread_self();
 	s->tx.inner = s->group.open;
 	s->tx.ends = false;
 	*ret = &s->tx;
@@ -431,7 +438,7 @@ struct store_tx *store_end(struct store_tx *tx)
 		roll_back_inner(tx->store);
 	else if (tx->open)
 		roll_back(tx->store);
-	tx->open = false;
+	tx->open = tx->held = false;
 	(void)pthread_mutex_unlock(&tx->store->lock);
 	return NULL;
 }

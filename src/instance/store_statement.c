@@ -72,6 +72,7 @@ int statement_take(struct statements *all, struct store_rows **ret, sqlite3 *db,
 	if (r != SQLITE_OK)
 		return r;
 	s->taken = true;
+	s->tx = NULL;
 	s->text = sql;
 	s->next = all->first;
 	all->first = s;

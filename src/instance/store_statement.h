@@ -11,6 +11,7 @@ struct store_rows { /* a statement; somebody's, or free for the next who has the
 	const char        *text; /* where it was last read from */
 	struct store_rows *next;
 	bool               taken;
+	const struct store_tx *tx; /* in which it was asked: it is given back before that ends; NULL: none */
 };
 
 struct statements {
