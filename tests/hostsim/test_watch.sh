@@ -33,11 +33,11 @@ get() {
 	END
 }
 last=$(get /v1/topology 'd["generation"]')
-# heard [N]: waits for N (1) generations, without asking velad to look, and then until it is quiet; what they changed,
-# "BDF WHAT FIELD OLD NEW", a line each, is in $seen
+# heard [N]: waits for N (1) generations, without asking velad to look; then it is asked, for what has come meanwhile; what they
+# changed, "BDF WHAT FIELD OLD NEW", a line each, is in $seen
 heard() {
 	get "/v1/changes/$last" "d['generation'] >= $last + ${1:-1}" 5 >/dev/null
-	sleep 0.1
+	get /v1/topology >/dev/null
 	seen=$(get "/v1/changes/$last" '"\n".join(" ".join(str(i[k]) for k in ("bdf", "what", "field", "old", "new"))
 		for c in d["changes"] for i in c["items"])')
 	last=$(get "/v1/changes/$last" 'd["generation"]')
@@ -101,8 +101,9 @@ is "a plan reads what it stands on: no event came" "$gpu none" "$(of '[(s["targe
 	if s["id"] == "bind"][0]' <<<"$plan" | tr -d "(),'" | sed 's/(none)/none/')"
 is "and it says so" 1 "$(grep -c 'differs from what was heard of' "$dir/velad.log")"
 
-for ((i = 0; i < 100; i++)); do # it asks once a second
-	grep -q "$port .* removed" "$dir/watch" && tail -n 1 "$dir/watch.json" | grep -q '"generation":'"$last" && break
+last=$(get /v1/changes/$last 'd["generation"]') # with what the plan found
+for ((i = 0; i < 100; i++)); do # each asks once a second
+	tail -n 1 "$dir/watch.json" | grep -q '"generation":'"$last" && [[ $(wc -l <"$dir/watch.json") == "$(wc -l <"$dir/watch")" ]] && break
 	sleep 0.1
 done
 is "velactl watch: a line" "$gpu  gpu        driver  nvidia -> -" "$(head -n 1 "$dir/watch" | cut -c 18-)"
