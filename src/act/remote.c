@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -172,12 +173,28 @@ static int exchange(const struct act_remote *r, int on, int seconds, struct wire
 	return wire_answer_read(ret, &in, (size_t)n, err);
 }
 
+/* By futex(2), which every thread of velad may call. */
+static void nap(unsigned ms)
+{
+	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+	struct timespec until;
+
+	(void)clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += (long)ms * 1000000;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	(void)pthread_mutex_lock(&lock);
+	(void)pthread_cond_timedwait(&never, &lock, &until);
+	(void)pthread_mutex_unlock(&lock);
+}
+
 /* There may be no socket yet, where velad is started beside velad-helper.socket: true if it is worth another look. */
 static bool look_again(struct act_remote *r, int e)
 {
 	if (r->heard || (e != ENOENT && e != ECONNREFUSED) || clock_ms() - r->born >= 1000 * (uint64_t)r->start)
 		return false;
-	(void)epoll_wait(r->wait, &(struct epoll_event){ 0 }, 1, LOOK_MS); /* nothing is in it: it sleeps, which velad's loop could not by itself */
+	nap(LOOK_MS);
 	return true;
 }
 

@@ -80,8 +80,11 @@ until_is 0 cat $sys/devices/0000:25:00.0/sriov_numvfs
 guest=(--vfs-per-gpu 1 --gpus 1 --vcpus 1 --memory 256M --gdr required --require 0000:23:00.0)
 ctl create one "${guest[@]}" >/dev/null 2>&1
 is "a guest runs" running "$(state one)"
+stop_velad KILL
 stop_helper
 rm -f "$dir/helper.sock"
+start_velad # who looks at what its guest has waits, too
+is "with an instance, too, velad starts without a helper" 1 "$(doctor | grep -c 'cannot reach velad-helper at')"
 ctl delete one >/dev/null 2>&1
 is "it goes away: what the deleted guest had stays held, and why is said" "failed 1" "$(state one) $(error one | grep -c 'cannot reach velad-helper.*tried again until it can be')"
 if until_is "undo queued" newest one; then ok "that is tried again"; else not_ok "that is tried again" "$(newest one)"; fi
