@@ -559,6 +559,7 @@ int store_open(struct store **ret, const char *path, struct error *err)
 	if (r < 0)
 		return r;
 	statements_done(&s->statements); /* those of the start */
+	sqlite3_randomness(1, &(char){ 0 }); /* its seed asks the system, which whoever commits first could not do (velad/sandbox.c) */
 	(void)sqlite3_wal_hook(s->db, count_pages, s);
 	*ret = steal(s);
 	return 0;

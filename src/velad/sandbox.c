@@ -23,7 +23,7 @@
 #define STARTS  SYS_clone, SYS_set_robust_list, SYS_rseq, SYS_mprotect            /* threads */
 #define STAT    SYS_newfstatat, SYS_fstat                                         /* fstat(3) of glibc 2.36, and of 2.41 */
 #define STORE   SYS_pread64, SYS_pwrite64, SYS_fdatasync
-#define FIRST   SYS_openat, STAT                                                  /* of the store, who commits first after its start: the log's salt and directory */
+#define FIRST   SYS_openat, STAT                                                  /* of the store, who commits first after its start: the log's directory */
 #define FILES   SYS_openat2, SYS_read, SYS_close, SYS_readlinkat, SYS_getdents64  /* of the machine */
 #define LIBVIRT SYS_socketpair, SYS_setsockopt, SYS_read, SYS_shutdown, SYS_close /* a call of velad-libvirt */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Each kind of thread has the system calls of its list, which is short, and no other: it dies of any of the rest that the process has. */
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -10,6 +11,7 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "instance/store.h"
 #include "support.h"
 #include "velad/sandbox.h"
 
@@ -85,6 +87,7 @@ static void who_starts_threads_can_end_them(void **state)
 static struct {
 	enum sandbox_thread as;
 	long                call;
+	bool                ill; /* it lived, but could not do it */
 } now;
 
 /* With arguments that none of them takes. */
@@ -97,7 +100,8 @@ static void *begin_and_call(void *self)
 	return NULL;
 }
 
-static int after(enum sandbox_thread as, long call)
+/* How a process ends in which such a thread does that: 0 well, 1 ill, or minus the signal. */
+static int end_of(void *(*thread_main)(void *self), enum sandbox_thread as, long call)
 {
 	struct error err = ERROR_INIT;
 	pthread_t thread;
@@ -107,14 +111,19 @@ static int after(enum sandbox_thread as, long call)
 	if (pid == 0) {
 		now.as = as;
 		now.call = call;
-		if (sandbox_process(SECCOMP_KILL, &err) < 0 || thread_start(&thread, begin_and_call, NULL) != 0)
+		if (sandbox_process(SECCOMP_KILL, &err) < 0 || thread_start(&thread, thread_main, NULL) != 0)
 			_exit(CANNOT);
 		(void)pthread_join(thread, NULL);
-		_exit(0);
+		_exit(now.ill);
 	}
 	assert_true(pid > 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int after(enum sandbox_thread as, long call)
+{
+	return end_of(begin_and_call, as, call);
 }
 
 static void a_thread_dies_beyond_its_list(void **state)
@@ -191,30 +200,14 @@ static void *begin_and_start(void *self)
 	sandbox_thread(now.as, SECCOMP_KILL);
 	if (now.call == SYS_fork)
 		(void)fork();
-	else if (thread_start(&thread, nothing, self) != 0 || pthread_join(thread, NULL) != 0 || thread_start(NULL, nothing, NULL) != 0)
-		*(bool *)self = false;
+	else
+		now.ill = thread_start(&thread, nothing, self) != 0 || pthread_join(thread, NULL) != 0 || thread_start(NULL, nothing, NULL) != 0;
 	return NULL;
 }
 
 static int start(enum sandbox_thread as, long how)
 {
-	struct error err = ERROR_INIT;
-	bool well = true;
-	pthread_t thread;
-	int status = 0;
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		now.as = as;
-		now.call = how;
-		if (sandbox_process(SECCOMP_KILL, &err) < 0 || thread_start(&thread, begin_and_start, &well) != 0)
-			_exit(CANNOT);
-		(void)pthread_join(thread, NULL);
-		_exit(well ? 0 : 1);
-	}
-	assert_true(pid > 0);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+	return end_of(begin_and_start, as, how);
 }
 
 static void threads_start_threads_and_no_processes(void **state)
@@ -230,6 +223,62 @@ static void threads_start_threads_and_no_processes(void **state)
 	assert_int_equal(start(SANDBOX_KEEPER, SYS_clone), -SIGSYS);
 }
 
+/* ---- the store ------------------------------------------------------------------------------------------------ */
+
+static char store_path[] = "/tmp/velad-sandbox-XXXXXX/velad.db";
+
+/* Its process opened the store below the process's list, as velad does, and nobody has committed yet. */
+static void *begin_and_commit(void *self)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct error err = ERROR_INIT;
+
+	sandbox_thread(now.as, SECCOMP_KILL);
+	now.ill = store_begin(&tx, self, &err) < 0 || store_exec(tx, "UPDATE meta SET generation = generation + 1", NO_ARGS, &err) < 0 ||
+		  store_commit(tx, &err) < 0;
+	return NULL;
+}
+
+/* On the thread that has the process's list only. */
+static void *open_and_commit(void *self)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = NULL;
+	pthread_t thread;
+
+	(void)mallopt(M_ARENA_MAX, 1); /* as velad: a heap of the thread's own would take more calls */
+	if (store_open(&s, store_path, &err) < 0 || thread_start(&thread, begin_and_commit, s) != 0)
+		_exit(CANNOT);
+	(void)pthread_join(thread, NULL);
+	return self;
+}
+
+/* An operation's, while velad still waits for its helper. */
+static void who_commits_first_lives(void **state)
+{
+	static const enum sandbox_thread may[] = { SANDBOX_OPERATIONS, SANDBOX_KEEPER };
+	struct error err = ERROR_INIT;
+	struct store *s = NULL;
+	char log[64];
+
+	(void)state;
+	if (!seccomp_works())
+		skip();
+	*strrchr(store_path, '/') = '\0';
+	assert_non_null(mkdtemp(store_path));
+	store_path[strlen(store_path)] = '/';
+	(void)snprintf(log, sizeof(log), "%s-wal", store_path);
+	assert_int_equal(store_open(&s, store_path, &err), 0); /* the tables are not its first commit */
+	(void)store_close(s);
+	for (size_t i = 0; i < ARRAY_SIZE(may); i++) /* the second finds the first's in the log */
+		if (end_of(open_and_commit, may[i], 0) != 0)
+			fail_msg("%s does not live", sandbox_text(may[i]));
+	(void)unlink(store_path);
+	(void)unlink(log);
+	*strrchr(store_path, '/') = '\0';
+	assert_int_equal(rmdir(store_path), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +289,7 @@ int main(void)
 		cmocka_unit_test(without_a_list_it_is_refused),
 		cmocka_unit_test(and_of_nothing_that_is_on_it),
 		cmocka_unit_test(threads_start_threads_and_no_processes),
+		cmocka_unit_test(who_commits_first_lives),
 	};
 
 	return cmocka_run_group_tests_name("sandbox", tests, NULL, NULL);
