@@ -8,7 +8,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -178,14 +177,10 @@ static void nap(unsigned ms)
 {
 	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	pthread_cond_t never = PTHREAD_COND_INITIALIZER;
-	struct timespec until;
+	struct timespec until = clock_at(clock_ms() + ms);
 
-	(void)clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += (long)ms * 1000000;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
 	(void)pthread_mutex_lock(&lock);
-	(void)pthread_cond_timedwait(&never, &lock, &until);
+	(void)pthread_cond_clockwait(&never, &lock, CLOCK_MONOTONIC, &until);
 	(void)pthread_mutex_unlock(&lock);
 }
 

@@ -67,14 +67,14 @@ void api_answer_make(struct api_answer *ret, const struct api_response *res, con
 
 void api_answer_keep(struct api_answer *ret, struct api_kept *k, const struct api_response *res)
 {
-	struct api_answer *a = &k->at[res->number % API_KEPT_MAX].answer;
+	struct api_kept_one *one = &k->at[res->number % API_KEPT_MAX];
 
-	if (k->at[res->number % API_KEPT_MAX].number != res->number) {
-		api_answer_done(a);
-		api_answer_make(a, res, res->text);
-		k->at[res->number % API_KEPT_MAX].number = a->made ? res->number : 0;
+	if (one->number != res->number) {
+		api_answer_done(&one->answer);
+		api_answer_make(&one->answer, res, res->text);
+		one->number = one->answer.made ? res->number : 0;
 	}
-	*ret = *a;
+	*ret = one->answer;
 	ret->lent = true;
 }
 

@@ -23,7 +23,10 @@ struct api_answer {
 #define API_KEPT_BYTES_MAX 16384
 
 struct api_kept {
-	struct { uint64_t number; struct api_answer answer; } at[API_KEPT_MAX]; /* texts that are made one after the other are side by side */
+	struct api_kept_one {
+		uint64_t          number; /* 0: none */
+		struct api_answer answer;
+	} at[API_KEPT_MAX]; /* texts that are made one after the other are side by side */
 };
 
 void api_kept_done(struct api_kept *k);

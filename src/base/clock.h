@@ -19,3 +19,9 @@ static inline uint64_t clock_ms(void)
 {
 	return clock_usec(CLOCK_MONOTONIC) / 1000;
 }
+
+/* What pthread_cond_timedwait(3) wants of clock_ms(). */
+static inline struct timespec clock_at(uint64_t ms)
+{
+	return (struct timespec){ .tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000 };
+}

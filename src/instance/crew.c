@@ -47,7 +47,7 @@ struct crew {
 /* ETIMEDOUT at `at`, ms. */
 static int wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t at)
 {
-	struct timespec until = { .tv_sec = (time_t)(at / 1000), .tv_nsec = (long)(at % 1000) * 1000000 };
+	struct timespec until = clock_at(at);
 
 	return pthread_cond_timedwait(cond, lock, &until);
 }

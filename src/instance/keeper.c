@@ -31,7 +31,7 @@ static struct due due(const struct inst_manager *m, uint64_t words, uint64_t all
 
 static void wait_until(struct inst_manager *m, uint64_t at)
 {
-	struct timespec until = { .tv_sec = (time_t)(at / 1000), .tv_nsec = (long)(at % 1000) * 1000000 };
+	struct timespec until = clock_at(at);
 
 	if (at)
 		(void)pthread_cond_timedwait(&m->keep.cond, &m->lock, &until);

@@ -358,7 +358,7 @@ static int is_untouched(struct store_tx *tx, bool *ret, const struct rows_instan
 
 /* But what others did to a port that it shares with them, and left as it was for this one, is given back by the last: its own steps are taken for
  * done. */
-static int take_over(struct store_tx *tx, bool *ret, const struct rows_instance *in, struct arena *arena, struct error *err)
+static int take_over(struct store_tx *tx, bool *untouched, const struct rows_instance *in, struct arena *arena, struct error *err)
 {
 	auto_(store_query_free) struct store_rows *q = NULL;
 	struct rows_step *step = NULL;
@@ -366,7 +366,6 @@ static int take_over(struct store_tx *tx, bool *ret, const struct rows_instance 
 	size_t n = 0, nothers;
 	int r = store_query(tx, &q, "SELECT 1 FROM step JOIN original USING(kind, target) WHERE instance = ? LIMIT 1", ARGS(ARG_TEXT(in->name)), err);
 
-	*ret = false;
 	if (r == 0)
 		r = store_next(q, err);
 	if (r <= 0)
@@ -381,7 +380,7 @@ static int take_over(struct store_tx *tx, bool *ret, const struct rows_instance 
 		r = rows_step_others(tx, &others, &nothers, in->name, &step[i], arena, err);
 		if (r < 0 || nothers)
 			continue;
-		*ret = true;
+		*untouched = false;
 		r = rows_step_set(tx, in->name, step[i].seq, STEP_DONE, NULL, err);
 	}
 	return r;
@@ -391,7 +390,7 @@ static int begin_delete(struct store_tx *tx, uint64_t *ret_op, const void *arg, 
 {
 	const char *name = arg;
 	struct rows_instance *in = NULL;
-	bool untouched = false, left = false;
+	bool untouched = false;
 	int r;
 
 	r = rows_instance_find(tx, &in, name, arena, err);
@@ -402,8 +401,7 @@ static int begin_delete(struct store_tx *tx, uint64_t *ret_op, const void *arg, 
 	if (r == 0)
 		r = is_untouched(tx, &untouched, in, err);
 	if (r == 0 && untouched)
-		r = take_over(tx, &left, in, arena, err);
-	untouched = untouched && !left;
+		r = take_over(tx, &untouched, in, arena, err);
 	if (r == 0)
 		r = manager_check_queue(tx, err);
 	if (r == 0)

@@ -266,7 +266,7 @@ static unsigned wait_for_work(struct inst_manager *m)
 	(void)pthread_mutex_lock(&m->lock);
 	while (!m->stop && !work) {
 		uint64_t at = first(first(p->work ? p->retry_at : p->look_at, p->due_at), p->rest_at), now = clock_ms();
-		struct timespec until = { .tv_sec = (time_t)(at / 1000), .tv_nsec = (long)(at % 1000) * 1000000 };
+		struct timespec until = clock_at(at);
 
 		if (p->due_at && now >= p->due_at)
 			work = POOL_QUEUE;

@@ -4,6 +4,7 @@
  * looking at both. */
 
 #include <ftw.h>
+#include <sqlite3.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -12,6 +13,7 @@
 #include "instance/fake_act.h"
 #include "base/cpuset.h"
 #include "instance/instance.h"
+#include "instance/store.h"
 #include "support.h"
 
 struct fx {
@@ -189,6 +191,30 @@ static inline void fx_open(struct fx *fx)
 static inline void fx_close(struct fx *fx)
 {
 	fx->m = inst_manager_free(fx->m);
+}
+
+static inline struct store *fx_open_store(const struct fx *fx)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = NULL;
+
+	if (store_open(&s, fx->store, &err) < 0)
+		fail_msg("%s", err.text);
+	return s;
+}
+
+/* With SQLite itself, as somebody else would; a daemon that runs ends before, and another begins. */
+static inline void fx_by_hand(struct fx *fx, const char *sql)
+{
+	bool runs = fx->m;
+	sqlite3 *db;
+
+	fx_close(fx);
+	assert_int_equal(sqlite3_open(fx->store, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+	if (runs)
+		fx_open(fx);
 }
 
 static inline void fx_new(struct fx *fx)

@@ -21,23 +21,13 @@ struct scene {
 	struct store  *s;
 };
 
-static struct store *open_store(const struct fx *fx)
-{
-	struct error err = ERROR_INIT;
-	struct store *s = NULL;
-
-	if (store_open(&s, fx->store, &err) < 0)
-		fail_msg("%s", err.text);
-	return s;
-}
-
 static void scene_new(struct scene *s)
 {
 	fx_new(&s->fx);
 	s->shared = mmap(NULL, sizeof(*s->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_true(s->shared != MAP_FAILED);
 	(void)snprintf(s->shared->cut.dir, sizeof(s->shared->cut.dir), "%s", s->fx.dir);
-	s->s = open_store(&s->fx);
+	s->s = fx_open_store(&s->fx);
 	s->shared->cut.how = CUT_ERROR; /* armed, and never reached: it counts */
 	s->shared->cut.at = UINT32_MAX;
 	s->shared->cut.error = ENOSPC;
@@ -90,7 +80,7 @@ static void expect_file(struct scene *s, const char *what)
 {
 	cut_now = NULL;
 	(void)store_close(s->s);
-	s->s = open_store(&s->fx);
+	s->s = fx_open_store(&s->fx);
 	assert_string_equal(names(s->s), what);
 	cut_now = &s->shared->cut;
 }
@@ -333,7 +323,7 @@ static void live(struct scene *s)
 	uint64_t failed = 0;
 	char name[] = "a";
 
-	s->s = open_store(&s->fx);
+	s->s = fx_open_store(&s->fx);
 	cut_now = &s->shared->cut;
 	store_group_begin(s->s);
 	for (int i = 0; i < WRITES; i++, name[0]++) {
@@ -353,7 +343,7 @@ static void expect_what_was_said(struct scene *s, bool died)
 	for (int i = 0; i < WRITES; i++, name[1]++)
 		if (s->shared->kept[i])
 			(void)strcat(all, name);
-	s->s = open_store(&s->fx);
+	s->s = fx_open_store(&s->fx);
 	if (s->shared->whole)
 		assert_string_equal(names(s->s), all);
 	else if (names(s->s)[0] && (!died || strcmp(names(s->s), all) != 0))

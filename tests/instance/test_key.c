@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Names of requests: the same request is begun once, also over a restart and for a day; and lists of operations. */
-#include <sqlite3.h>
-
 #include "instance/fixture.h"
 #include "instance/key.h"
 #include "instance/manager.h"
@@ -26,17 +24,6 @@ static int find(struct fx *fx, uint64_t *op, uint32_t uid, const char *text, con
 	*op = 0;
 	*err = ERROR_INIT;
 	return inst_key_find(fx->m, op, &key, err);
-}
-
-static void by_hand(struct fx *fx, const char *sql)
-{
-	sqlite3 *db;
-
-	fx_close(fx);
-	assert_int_equal(sqlite3_open(fx->store, &db), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
-	assert_int_equal(sqlite3_close(db), SQLITE_OK);
-	fx_open(fx);
 }
 
 static void the_same_request_is_begun_once(void **state)
@@ -98,14 +85,14 @@ static void for_a_day(void **state)
 	fx_new(&fx);
 	fx_open(&fx);
 	assert_true(fx_wait(&fx, begin(&fx, &one)));
-	by_hand(&fx, "UPDATE request_key SET created = created - 86000");
+	fx_by_hand(&fx, "UPDATE request_key SET created = created - 86000");
 	assert_int_equal(find(&fx, &got, 1000, "k", "d2", &err), -EKEYREJECTED);
-	by_hand(&fx, "UPDATE request_key SET created = created - 400");
+	fx_by_hand(&fx, "UPDATE request_key SET created = created - 400");
 	assert_int_equal(find(&fx, &got, 1000, "k", "d2", &err), 0);
 	assert_int_equal(got, 0);
 	assert_true(fx_wait(&fx, fx_delete(&fx, "a")));
 	assert_true(fx_wait(&fx, begin(&fx, &one)));
-	by_hand(&fx, "UPDATE request_key SET created = created + 90000"); /* the clock was set back a day */
+	fx_by_hand(&fx, "UPDATE request_key SET created = created + 90000"); /* the clock was set back a day */
 	assert_int_equal(find(&fx, &got, 1000, "k", "d2", &err), 0);
 	assert_int_equal(got, 0);
 	fx_done(&fx);

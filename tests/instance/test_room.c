@@ -2,8 +2,6 @@
 /* CPUs and memory that guests hold: who has them, and since when they are gone from what the node has free. */
 #include "instance/manager.h"
 
-#include <sqlite3.h>
-
 #include "base/log.h"
 #include "instance/fixture.h"
 
@@ -81,17 +79,6 @@ static void before_and_after(void **state)
 	fx_done(&fx);
 }
 
-static void by_hand(struct fx *fx, const char *sql)
-{
-	sqlite3 *db;
-
-	fx_close(fx);
-	assert_int_equal(sqlite3_open(fx->store, &db), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
-	assert_int_equal(sqlite3_close(db), SQLITE_OK);
-	fx_open(fx);
-}
-
 /* Stores of before version 14 have them in the plans only; one that cannot be read is not taken for one that needs nothing. */
 static void of_an_older_store(void **state)
 {
@@ -105,9 +92,9 @@ static void of_an_older_store(void **state)
 	fx_new(&fx);
 	fx_open(&fx);
 	fx_create_done(&fx, &fx_a);
-	by_hand(&fx, "DROP TABLE cell; PRAGMA user_version = 13");
+	fx_by_hand(&fx, "DROP TABLE cell; PRAGMA user_version = 13");
 	expect(&fx, 1, 1);
-	by_hand(&fx, "DROP TABLE cell; UPDATE instance SET plan = substr(plan, 1, 99); PRAGMA user_version = 13");
+	fx_by_hand(&fx, "DROP TABLE cell; UPDATE instance SET plan = substr(plan, 1, 99); PRAGMA user_version = 13");
 	assert_int_equal(inst_rooms(fx.m, &room, &n, &arena, &err), -EBADMSG);
 	assert_non_null(strstr(err.text, "instance a"));
 	arena_done(&arena);

@@ -3,21 +3,10 @@
 #include "instance/store.h"
 
 #include <fcntl.h>
-#include <sqlite3.h>
 
 #include "instance/fixture.h"
 #include "instance/op.h"
 #include "instance/rows.h"
-
-static struct store *open_store(const struct fx *fx)
-{
-	struct error err = ERROR_INIT;
-	struct store *s = NULL;
-
-	if (store_open(&s, fx->store, &err) < 0)
-		fail_msg("%s", err.text);
-	return s;
-}
 
 static struct store_tx *begin(struct store *s)
 {
@@ -53,16 +42,6 @@ static int64_t number(struct store *s, const char *sql)
 	return n;
 }
 
-/* With SQLite itself, as somebody else would. */
-static void by_hand(const struct fx *fx, const char *sql)
-{
-	sqlite3 *db;
-
-	assert_int_equal(sqlite3_open(fx->store, &db), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
-	assert_int_equal(sqlite3_close(db), SQLITE_OK);
-}
-
 static void refused(const struct fx *fx, int code, const char *word)
 {
 	struct error err = ERROR_INIT;
@@ -85,7 +64,7 @@ static void commits_stay(void **state)
 
 	(void)state;
 	fx_new(&fx);
-	s = open_store(&fx);
+	s = fx_open_store(&fx);
 	tx = begin(s);
 	assert_int_equal(op_add(tx, &id, OP_CREATE, "a", 5, &err), 0);
 	assert_int_equal(id, 1);
@@ -95,7 +74,7 @@ static void commits_stay(void **state)
 	(void)store_end(tx); /* not committed */
 	assert_int_equal(number(s, "SELECT count(*) FROM operation"), 1);
 	(void)store_close(s);
-	s = open_store(&fx);
+	s = fx_open_store(&fx);
 	assert_int_equal(number(s, "SELECT count(*) FROM operation WHERE instance = 'a'"), 1);
 	assert_int_equal(number(s, "PRAGMA foreign_keys"), 1);
 	assert_int_equal(number(s, "PRAGMA synchronous"), 2);
@@ -117,19 +96,19 @@ static void older_version(void **state)
 
 	(void)state;
 	fx_new(&fx);
-	s = open_store(&fx);
+	s = fx_open_store(&fx);
 	tx = begin(s);
 	assert_int_equal(op_add(tx, &id, OP_CREATE, "a", 5, &err), 0);
 	in.operation = id;
 	assert_int_equal(rows_instance_add(tx, &in, &err), 0);
 	commit(tx);
 	(void)store_close(s);
-	by_hand(&fx, "DROP TABLE cell; DROP INDEX operation_open; DROP TRIGGER instance_made; DROP TRIGGER instance_changed; DROP TABLE foreign_device; ALTER TABLE device DROP COLUMN serial;"
+	fx_by_hand(&fx, "DROP TABLE cell; DROP INDEX operation_open; DROP TRIGGER instance_made; DROP TRIGGER instance_changed; DROP TABLE foreign_device; ALTER TABLE device DROP COLUMN serial;"
 		     " ALTER TABLE device DROP COLUMN pf; ALTER TABLE instance DROP COLUMN boot; ALTER TABLE instance DROP COLUMN domain; DROP TABLE finding; DROP TABLE quarantine; DROP TABLE wear; DROP TABLE request_key; DROP TABLE image; DROP TABLE crash;"
 		     " ALTER TABLE operation DROP COLUMN grace; ALTER TABLE operation DROP COLUMN began;"
 		     " ALTER TABLE operation DROP COLUMN took; ALTER TABLE operation DROP COLUMN tries; ALTER TABLE operation DROP COLUMN due; ALTER TABLE meta DROP COLUMN change;"
 		     " ALTER TABLE instance DROP COLUMN generation; PRAGMA user_version = 1");
-	s = open_store(&fx);
+	s = fx_open_store(&fx);
 	assert_int_equal(number(s, "SELECT count(*) FROM operation WHERE instance = 'a'"), 1);
 	assert_int_equal(number(s, "SELECT count(*) FROM finding"), 0);
 	assert_int_equal(number(s, "SELECT sum(node * 100 + memory + hugepages) FROM cell WHERE instance = 'a' AND cpus = '0-3' AND exclusive"), 708);
@@ -148,7 +127,7 @@ static void one_owner(void **state)
 
 	(void)state;
 	fx_new(&fx);
-	s = open_store(&fx);
+	s = fx_open_store(&fx);
 	tx = begin(s);
 	assert_int_equal(rows_device_add(tx, test_bdf("0000:19:00.0"), "nobody", &err), -EIO); /* foreign key */
 	assert_non_null(strstr(err.text, "FOREIGN KEY"));
@@ -181,7 +160,7 @@ static void operations_kept(void **state)
 
 	(void)state;
 	fx_new(&fx);
-	s = open_store(&fx);
+	s = fx_open_store(&fx);
 	tx = begin(s);
 	for (int i = 0; i < 1050; i++) {
 		assert_int_equal(op_add(tx, &end.id, OP_CREATE, "a", 5, &err), 0);
@@ -209,11 +188,11 @@ static void foreign_files(void **state)
 
 	(void)state;
 	fx_new(&fx);
-	(void)store_close(open_store(&fx));
-	by_hand(&fx, "PRAGMA user_version = 15");
+	(void)store_close(fx_open_store(&fx));
+	fx_by_hand(&fx, "PRAGMA user_version = 15");
 	refused(&fx, -EPROTONOSUPPORT, "version 15 and this velad knows only 14");
 	assert_int_equal(unlink(fx.store), 0);
-	by_hand(&fx, "CREATE TABLE shopping(item)");
+	fx_by_hand(&fx, "CREATE TABLE shopping(item)");
 	refused(&fx, -EBADMSG, "shopping");
 	assert_int_equal(store_open(&s, "/nowhere/velad.db", &err), -EIO);
 	assert_non_null(strstr(err.text, "cannot write the store /nowhere/velad.db"));
@@ -237,7 +216,7 @@ static void damaged_files(void **state)
 
 	(void)state;
 	fx_new(&fx);
-	(void)store_close(open_store(&fx));
+	(void)store_close(fx_open_store(&fx));
 	overwrite(&fx, 2 * 4096); /* the pages of a table */
 	refused(&fx, -EBADMSG, "damaged");
 	overwrite(&fx, 0);
@@ -253,10 +232,10 @@ static void one_daemon(void **state)
 
 	(void)state;
 	fx_new(&fx);
-	s = open_store(&fx);
+	s = fx_open_store(&fx);
 	refused(&fx, -EBUSY, "another velad");
 	(void)store_close(s);
-	(void)store_close(open_store(&fx));
+	(void)store_close(fx_open_store(&fx));
 	fx_done(&fx);
 }
 
@@ -270,7 +249,7 @@ static void full_disk(void **state)
 
 	(void)state;
 	fx_new(&fx);
-	s = open_store(&fx);
+	s = fx_open_store(&fx);
 	(void)snprintf(limit, sizeof(limit), "PRAGMA max_page_count = %d", (int)number(s, "PRAGMA page_count"));
 	(void)number(s, limit);
 	big = calloc(1, 100001);
@@ -307,7 +286,7 @@ static void threads(void **state)
 
 	(void)state;
 	fx_new(&fx);
-	s = open_store(&fx);
+	s = fx_open_store(&fx);
 	for (size_t i = 0; i < ARRAY_SIZE(t); i++)
 		assert_int_equal(pthread_create(&t[i], NULL, count_up, s), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(t); i++)
