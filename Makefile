@@ -100,8 +100,11 @@ $(PRELOAD): tests/crash/preload.c
 	$(Q)$(CC) $(CPPFLAGS) -std=gnu17 $(WARN) $(CFLAGS) $(PKG_CFLAGS) -shared -fPIC -o $@ $<
 
 .PHONY: check build-tests check-unit check-lab golden demo arrows lint bench deps install clean fuzz chaos tsan memcheck
+# a make of its own, which uses all processors where nobody said how many
+ALL_CPUS   = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$$(nproc))
+
 check: deps # then build: the compiler may have come with it just now
-	$(Q)$(MAKE) --no-print-directory all build-tests
+	$(Q)$(ALL_CPUS) all build-tests
 	$(Q)tests/check unit fuzz lab
 
 build-tests: $(TESTS) $(HOSTSIM) $(PRELOAD)
@@ -113,7 +116,7 @@ check-lab: all
 	$(Q)tests/check lab
 
 tsan:
-	$(Q)$(MAKE) --no-print-directory SAN=thread all build-tests
+	$(Q)$(ALL_CPUS) SAN=thread all build-tests
 	$(Q)tests/check --build build-tsan threads
 
 memcheck: all build-tests
@@ -123,7 +126,7 @@ golden: all
 	$(Q)tests/golden/run --update
 
 demo: deps
-	$(Q)$(MAKE) --no-print-directory --silent all
+	$(Q)$(ALL_CPUS) --silent all
 	$(Q)tests/lab/demo
 
 arrows:
