@@ -104,7 +104,7 @@ $(PRELOAD): tests/crash/preload.c
 ALL_CPUS   = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$$(nproc))
 
 check: deps # then build: the compiler may have come with it just now
-	$(Q)$(ALL_CPUS) all build-tests
+	+$(Q)$(ALL_CPUS) all build-tests
 	$(Q)tests/check unit fuzz lab
 
 build-tests: $(TESTS) $(HOSTSIM) $(PRELOAD)
@@ -116,7 +116,7 @@ check-lab: all
 	$(Q)tests/check lab
 
 tsan:
-	$(Q)$(ALL_CPUS) SAN=thread all build-tests
+	+$(Q)$(ALL_CPUS) SAN=thread all build-tests
 	$(Q)tests/check --build build-tsan threads
 
 memcheck: all build-tests
@@ -126,7 +126,7 @@ golden: all
 	$(Q)tests/golden/run --update
 
 demo: deps
-	$(Q)$(ALL_CPUS) --silent all
+	+$(Q)$(ALL_CPUS) --silent all
 	$(Q)tests/lab/demo
 
 arrows:
