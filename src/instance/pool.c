@@ -157,7 +157,8 @@ static bool is_held_up(const struct op *op, const char **waiting, size_t *n)
 }
 
 /* 1: j is the oldest unfinished operation that may run now, and marked as running; 0: there is none. more: there are younger ones, or
- * some that wait for their next try. Claims are made within the transaction, so that two threads never take the same. */
+ * some that wait for their next try. Claims are made within the transaction, so that two threads never take the same. Without the mark it
+ * would wait, as one that velad did not come to: so nobody waits for the disk here, and what it does first to the machine does. */
 static int take_job(struct pool_thread *t, struct job *j, bool *more, struct error *err)
 {
 	auto_(store_end) struct store_tx *tx = NULL;
@@ -165,7 +166,7 @@ static int take_job(struct pool_thread *t, struct job *j, bool *more, struct err
 	const char *waiting[WAITING_MAX];
 	size_t nwaiting = 0;
 	uint64_t after = 0;
-	int r = store_begin(&tx, t->m->store, err);
+	int r = store_begin_lazy(&tx, t->m->store, err);
 
 	while (r == 0) {
 		r = op_next(tx, &j->op, after, &j->arena, err);

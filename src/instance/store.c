@@ -21,6 +21,7 @@ struct store_tx {
 	bool          open;
 	bool          inner; /* a savepoint, within that of a group */
 	bool          ends; /* an operation */
+	bool          lazy; /* synchronous is NORMAL meanwhile */
 	bool          held; /* from store_begin to store_end, by owner */
 	pthread_t     owner;
 };
@@ -257,7 +258,18 @@ static void check_group(struct store *s)
 	group_fails(s, &err);
 }
 
-int store_begin(struct store_tx **ret, struct store *s, struct error *err)
+/* Outside of transactions. Prepared anew each time: that is when SQLite does it (pragma.c, PragTyp_SYNCHRONOUS). */
+static int set_lazy(struct store *s, bool lazy, struct error *err)
+{
+	if (lazy == s->tx.lazy)
+		return 0;
+	if (sqlite3_exec(s->db, lazy ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL", NULL, NULL, NULL) != SQLITE_OK)
+		return sql_error(s->db, s->path, err);
+	s->tx.lazy = lazy;
+	return 0;
+}
+
+static int begin(struct store_tx **ret, struct store *s, bool lazy, struct error *err)
 {
 	int r;
 
@@ -267,12 +279,13 @@ int store_begin(struct store_tx **ret, struct store *s, struct error *err)
 		check_group(s);
 	else
 		roll_back(s); /* what there was no memory for when it failed */
-	if (is_mine(s) && s->group.failed) {
+	r = s->group.open ? 0 : set_lazy(s, lazy, err);
+	if (r == 0 && is_mine(s) && s->group.failed) {
 		*err = s->group.err;
 		r = err->code;
-	} else {
-		r = run(s, s->group.open ? "SAVEPOINT one" : "BEGIN IMMEDIATE", err);
 	}
+	if (r == 0)
+		r = run(s, s->group.open ? "SAVEPOINT one" : "BEGIN IMMEDIATE", err);
 	if (r < 0) {
 		(void)pthread_mutex_unlock(&s->lock);
 		return r;
@@ -283,6 +296,16 @@ int store_begin(struct store_tx **ret, struct store *s, struct error *err)
 	s->tx.ends = false;
 	*ret = &s->tx;
 	return 0;
+}
+
+int store_begin(struct store_tx **ret, struct store *s, struct error *err)
+{
+	return begin(ret, s, false, err);
+}
+
+int store_begin_lazy(struct store_tx **ret, struct store *s, struct error *err)
+{
+	return begin(ret, s, true, err);
 }
 
 /* Into the group, which is opened by the first. */

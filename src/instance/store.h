@@ -23,6 +23,9 @@ AUTO_DEFINE(struct store *, store_close);
 
 /* Waits for the transaction of another thread. What is not committed is rolled back by store_end. */
 int store_begin(struct store_tx **ret, struct store *s, struct error *err);
+/* The same, for what is found and done again if it is lost: its commit does not wait for the disk. A power cut may take it as long as no
+ * later one is there; the end of the process does not. */
+int store_begin_lazy(struct store_tx **ret, struct store *s, struct error *err);
 int store_commit(struct store_tx *tx, struct error *err);
 struct store_tx *store_end(struct store_tx *tx); /* returns NULL */
 AUTO_DEFINE(struct store_tx *, store_end);

@@ -200,6 +200,48 @@ static void nothing_is_kept_of_one_that_fails(void **state)
 	scene_done(&s);
 }
 
+static void write_lazily(struct store *s, const char *name, bool keep)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct error err = ERROR_INIT;
+
+	if (store_begin_lazy(&tx, s, &err) < 0 ||
+	    store_exec(tx, "INSERT INTO original VALUES('bind', ?, '')", ARGS(ARG_TEXT(name)), &err) < 0 || (keep && store_commit(tx, &err) < 0))
+		fail_msg("%s", err.text);
+}
+
+/* It waits for no disk, and is safe with the next that does; after it, and after one that is not kept, all wait again. */
+static void a_lazy_one_waits_for_nothing(void **state)
+{
+	struct error err = ERROR_INIT;
+	uint64_t failed;
+	struct scene s;
+	unsigned calls;
+
+	(void)state;
+	scene_new(&s);
+	calls = s.shared->cut.calls;
+	write_lazily(s.s, "a", true);
+	assert_true(s.shared->cut.calls > calls);
+	assert_int_equal(s.shared->cut.syncs, 0);
+	assert_int_equal(try_write(s.s, "b", true, &err), 0);
+	assert_int_equal(s.shared->cut.syncs, 1);
+	write_lazily(s.s, "lost", false);
+	assert_int_equal(try_write(s.s, "c", true, &err), 0);
+	assert_int_equal(s.shared->cut.syncs, 2);
+	write_lazily(s.s, "d", true);
+	store_group_begin(s.s);
+	write_later(s.s, "e");
+	write_lazily(s.s, "f", true); /* takes along what was left open, and that must not be lost */
+	assert_int_equal(s.shared->cut.syncs, 3);
+	assert_int_equal(store_group_end(s.s, &failed, &err), 0);
+	assert_int_equal(s.shared->cut.syncs, 3);
+	break_disk(&s);
+	assert_int_equal(try_write(s.s, "no", true, &err), -EIO);
+	expect_file(&s, " a b c d e f");
+	scene_done(&s);
+}
+
 struct other {
 	struct store *s;
 	bool          keep;
@@ -407,6 +449,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_sync_for_all),
+		cmocka_unit_test(a_lazy_one_waits_for_nothing),
 		cmocka_unit_test(an_empty_group_costs_nothing),
 		cmocka_unit_test(a_commit_is_of_all),
 		cmocka_unit_test(nothing_is_kept_of_one_that_fails),
