@@ -24,7 +24,7 @@ struct adopt {
 	atomic_ullong asking;  /* since when libvirt owes an answer, ms; 0: it does not */
 	atomic_bool tried;     /* likewise, whatever came of it */
 	atomic_bool settled;   /* tried, and at what running guests need was looked, too */
-	atomic_bool to_start;  /* some instance may be for a start by another plan */
+	atomic_bool to_start;  /* some instance may be for a start */
 	atomic_bool silent;    /* that it does not answer was said */
 };
 

@@ -364,10 +364,6 @@ static int enter(struct inst_manager *m, struct store_tx *tx, const struct recon
 
 	if (r < 0 || !in)
 		return r;
-	if (d->kind == RECONCILE_START) {
-		log_info("instance %s: it is started: %s", in->name, d->text);
-		return life_begin_start(tx, in, err);
-	}
 	was = in->state;
 	if (d->kind == RECONCILE_STATE)
 		r = inst_enter(tx, in, d->state, d->text, err);
@@ -404,7 +400,6 @@ static int do_one(struct inst_manager *m, struct store_tx *tx, const struct reco
 	case RECONCILE_STATE:
 	case RECONCILE_ENDED:
 	case RECONCILE_CRASHED:
-	case RECONCILE_START:
 		return enter(m, tx, d, arena, err);
 	case RECONCILE_BOOT:
 		return rows_instance_boot(tx, d->instance, m->adopt.boot, err);
@@ -438,7 +433,7 @@ int adopt_rows_apply(struct inst_manager *m, struct store_tx *tx, const struct r
 
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		any = any || (d[i].kind != RECONCILE_KEEP && d[i].kind != RECONCILE_RESUME);
-		states = states || (d[i].kind >= RECONCILE_STATE && d[i].kind <= RECONCILE_START);
+		states = states || (d[i].kind >= RECONCILE_STATE && d[i].kind <= RECONCILE_CRASHED);
 		r = do_one(m, tx, &d[i], &arena, err);
 	}
 	arena_done(&arena);

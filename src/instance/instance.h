@@ -152,8 +152,8 @@ int inst_moved(struct inst_manager *m, struct inst_moved *ret, const char *name,
  * or -EBUSY. */
 int inst_start(struct inst_manager *m, uint64_t *ret_op, const char *name, const struct plan *plan, struct error *err);
 
-/* Those that ran when the host went down, are to be started again, and whose cards are in other places: each is for inst_start() with
- * another plan, or inst_start_not(), which notes why. They are told once, and again after inst_start_later(). Names in the arena. */
+/* Those that ran when the host went down, and are to be started again: each is for inst_start(), with another plan where its cards are in
+ * other places, or inst_start_not(), which notes why. They are told once, and again after inst_start_later(). Names in the arena. */
 int inst_to_start(struct inst_manager *m, const char ***ret, size_t *n, struct arena *arena, struct error *err);
 void inst_start_later(struct inst_manager *m);
 int inst_start_not(struct inst_manager *m, const char *name, const struct error *why, struct error *err);

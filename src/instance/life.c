@@ -54,13 +54,6 @@ static int add(struct store_tx *tx, uint64_t *ret_op, const struct rows_instance
 	return r < 0 ? r : rows_instance_operation(tx, in->name, *ret_op, err);
 }
 
-int life_begin_start(struct store_tx *tx, const struct rows_instance *in, struct error *err)
-{
-	uint64_t op;
-
-	return add(tx, &op, in, OP_START, 0, err);
-}
-
 /* Its plan is for other places, and nobody has made another one: who started it does not know of that. */
 static int check_place(struct store_tx *tx, const struct asked *a, struct error *err)
 {

@@ -18,8 +18,6 @@ int life_run_reboot(struct inst_manager *m, struct job *j, struct error *err);
 int life_run_reset(struct inst_manager *m, struct job *j, struct error *err);
 int life_run_gate(struct inst_manager *m, struct job *j, struct error *err);
 
-/* A start that nobody asked for. No operation may run on it. */
-int life_begin_start(struct store_tx *tx, const struct rows_instance *in, struct error *err);
 /* A guest that ended and was not told to: "stopping", until what it had has passed the gate as after a stop, by an operation; and one
  * that ended by a fault is started again after that, if the configuration says so and it did not do that too often. text: its error;
  * NULL none. No operation may run on it. */

@@ -238,15 +238,14 @@ static bool is_followed(const struct work *w, const struct reconcile_instance *i
 
 static void booted(struct work *w, const struct reconcile_instance *in)
 {
-	bool again = w->in->restart && is_whole(w, in), anew = w->in->restart && !again && is_followed(w, in);
+	bool again = w->in->restart && is_followed(w, in);
 
-	enter(w, in, RECONCILE_STATE, INST_STOPPED, again || anew ? NULL :
+	enter(w, in, RECONCILE_STATE, INST_STOPPED, again ? NULL :
 		      say(w, "the host was booted again while it ran%s; a start makes its devices ready again, which it keeps",
 			  w->in->restart ? ", and its devices are not all as they were" : ""));
 	if (again)
-		enter(w, in, RECONCILE_START, INST_STOPPED, "the host was booted again while it ran; [guests] on_host_boot is restart");
-	if (anew)
-		note(w, in, TO_START, NULL, "the host was booted again while it ran, and its cards are in other places: it is planned anew and started");
+		note(w, in, TO_START, NULL, is_whole(w, in) ? "the host was booted again while it ran; [guests] on_host_boot is restart" :
+		     "the host was booted again while it ran, and its cards are in other places: it is planned anew and started");
 }
 
 /* The instance runs, by the store, and its domain does not. */

@@ -73,7 +73,6 @@ enum reconcile_kind {
 	RECONCILE_STATE,   /* it enters `state`; text: its error; NULL none */
 	RECONCILE_ENDED,   /* the same, for its guest ended: what it had passes the gate, and then it is stopped */
 	RECONCILE_CRASHED, /* likewise, by a fault */
-	RECONCILE_START,   /* and is started again */
 	RECONCILE_BOOT,    /* it was started in this boot */
 	RECONCILE_DOMAIN,  /* its domain is called `domain` now */
 	RECONCILE_MOVE,    /* its device `bdf` is at `to` now, and its PF at `pf` */

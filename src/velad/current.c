@@ -508,6 +508,12 @@ static int make_timer(struct current *c, struct error *err)
 	return r < 0 ? error_set(err, r, "cannot wait for changes: %s", strerror(-r)) : 0;
 }
 
+bool current_helper_away(struct current *c)
+{
+	patience_mind(&c->patience);
+	return patience_waits(&c->patience);
+}
+
 int current_new(struct current **ret, const struct current_env *env, struct error *err)
 {
 	auto_(current_free) struct current *c = calloc(1, sizeof(*c));

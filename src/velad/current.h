@@ -46,6 +46,7 @@ struct current *current_free(struct current *c); /* NULL is fine; returns NULL *
 AUTO_DEFINE(struct current *, current_free);
 
 const struct topo *current_topo(const struct current *c); /* never NULL; until the next call of those below */
+bool current_helper_away(struct current *c); /* when velad-helper is there again, helper_back() is called */
 int  current_catch_up(struct current *c, enum current_need need, struct error *err);
 /* As CURRENT_PLAN, for a request that came then (CLOCK_MONOTONIC): what was read for another since is of now, unless something was heard of,
  * or news is another number than at that time. */

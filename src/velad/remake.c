@@ -108,8 +108,8 @@ void remake_start(struct manager *m)
 
 	if (inst_to_start(m->instances, &name, &n, &arena, &err) < 0)
 		log_err("%s", err.text);
-	if (n && manager_libvirt(m, &later) == -EAGAIN) {
-		inst_start_later(m->instances); /* when libvirt answers, this is called again */
+	if (n && (manager_libvirt(m, &later) == -EAGAIN || current_helper_away(m->now))) {
+		inst_start_later(m->instances); /* when libvirt answers, and velad-helper, this is called again */
 		n = 0;
 	}
 	for (size_t i = 0; i < n; i++) {

@@ -11,9 +11,8 @@
 #define MANY 8
 
 static const char *const kinds[RECONCILE_KIND_MAX_] = {
-	[RECONCILE_KEEP] = "keep",     [RECONCILE_RESUME] = "resume",   [RECONCILE_STATE] = "state",     [RECONCILE_CRASHED] = "crashed",
-	[RECONCILE_ENDED] = "ended",
-	[RECONCILE_START] = "start",   [RECONCILE_BOOT] = "boot",       [RECONCILE_DOMAIN] = "domain",   [RECONCILE_MOVE] = "move",     [RECONCILE_VOID] = "void",
+	[RECONCILE_KEEP] = "keep",     [RECONCILE_RESUME] = "resume",   [RECONCILE_STATE] = "state",     [RECONCILE_CRASHED] = "crashed", [RECONCILE_ENDED] = "ended",
+	[RECONCILE_BOOT] = "boot",       [RECONCILE_DOMAIN] = "domain",   [RECONCILE_MOVE] = "move",     [RECONCILE_VOID] = "void",
 	[RECONCILE_NOTE] = "note",     [RECONCILE_FORGET] = "forget",   [RECONCILE_FOREIGN] = "foreign", [RECONCILE_FREE] = "free",
 	[RECONCILE_QUARANTINE] = "quarantine",
 };
@@ -121,7 +120,7 @@ static struct reconcile_instance *usual(struct world *w, enum inst_state state, 
 static void line(struct sbuf *b, const struct reconcile_decision *d)
 {
 	char bdf[BDF_TEXT_MAX], to[BDF_TEXT_MAX];
-	bool state = d->kind >= RECONCILE_STATE && d->kind <= RECONCILE_START;
+	bool state = d->kind >= RECONCILE_STATE && d->kind <= RECONCILE_CRASHED;
 
 	sbuf_addf(b, "%s", kind_text(d->kind));
 	if (d->instance)
@@ -228,9 +227,6 @@ static void apply(struct world *w, const struct reconcile_decision *d, size_t n)
 			break;
 		case RECONCILE_STATE:
 			in->state = d[i].state;
-			break;
-		case RECONCILE_START:
-			in->busy = true;
 			break;
 		case RECONCILE_BOOT:
 			in->boot = w->input.boot;
@@ -540,7 +536,7 @@ static void host_booted(void **state)
 	w->input.restart = true;
 	w->fn[2] = w->fn[3]; /* VFs come with the start */
 	w->input.nfunctions--;
-	expect(w, "state a stopped\nstart a stopped\n");
+	expect(w, "state a stopped\nnote a guest.to-start a\n");
 	w = world_new(); /* it was stopped before, and stays so */
 	usual(w, INST_STOPPED, ACT_DOMAIN_SHUTOFF)->boot = "b0";
 	w->input.restart = true;
