@@ -78,10 +78,16 @@ static void *keeper_main(void *arg)
 		words = clock_ms();
 		if (what == KEEP_ALL)
 			all = words;
-		retry = r == 0 ? 0 : retry == 0 ? RETRY_MS : retry < RETRY_MS_MAX ? 2 * retry : retry;
-		failed = retry ? words + retry : 0;
-		if (retry)
-			log_err("%s; looking again in %u s", err.text, retry / 1000);
+		if (r == 0) {
+			retry = 0;
+			failed = 0;
+			continue;
+		}
+		if (retry == 0 || words >= failed) { /* what is told meanwhile fails for the same reason */
+			retry = retry == 0 ? RETRY_MS : retry < RETRY_MS_MAX ? 2 * retry : retry;
+			failed = words + retry;
+		}
+		log_err("%s; looking again in %u s", err.text, (unsigned)((failed - words + 999) / 1000));
 	}
 	return NULL;
 }

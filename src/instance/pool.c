@@ -315,9 +315,11 @@ static int look_round(struct inst_manager *m, unsigned *work, struct error *err)
 	return r;
 }
 
+/* Other threads fail at the same time, and whoever is woken meanwhile: that makes nobody wait for longer. */
 static void try_later(struct inst_manager *m, unsigned work, const struct error *why)
 {
 	struct pool *p = &m->pool;
+	uint64_t now = clock_ms();
 
 	(void)pthread_mutex_lock(&m->lock);
 	p->work |= work;
@@ -326,9 +328,12 @@ static void try_later(struct inst_manager *m, unsigned work, const struct error 
 		(void)pthread_mutex_unlock(&m->lock);
 		return;
 	}
-	p->retry = p->retry == 0 ? RETRY_SECONDS : p->retry < RETRY_SECONDS_MAX ? 2 * p->retry : p->retry;
-	p->retry_at = clock_ms() + 1000u * p->retry;
-	log_err("%s; trying again in %u s", why->text, p->retry);
+	if (p->retry == 0 || now >= p->retry_until) {
+		p->retry = p->retry == 0 ? RETRY_SECONDS : p->retry < RETRY_SECONDS_MAX ? 2 * p->retry : p->retry;
+		p->retry_until = now + 1000u * p->retry;
+	}
+	p->retry_at = p->retry_until;
+	log_err("%s; trying again in %u s", why->text, (unsigned)((p->retry_until - now + 999) / 1000));
 	(void)pthread_mutex_unlock(&m->lock);
 }
 

@@ -28,6 +28,7 @@ struct pool { /* below: under the manager's lock */
 	unsigned           work;  /* POOL_* */
 	unsigned           retry; /* seconds to wait after a failure; 0 there was none */
 	uint64_t           retry_at; /* ms, CLOCK_MONOTONIC: not before, unless woken; 0 at once */
+	uint64_t           retry_until; /* ms: what fails before then fails for the reason for which one waits */
 	unsigned           silent;   /* seconds to wait until libvirt, which did not answer, is asked again; 0 it did */
 	uint64_t           look_at;  /* ms: when that is; 0 never */
 	bool               waits;    /* an operation may wait for its next try */

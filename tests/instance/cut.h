@@ -47,6 +47,7 @@ struct cut {
 	enum cut_how how;
 	unsigned     at;    /* the write at which it happens; 0 never */
 	int          error; /* of CUT_ERROR */
+	bool         lasts; /* so fail all from then on */
 	uint32_t     seed;  /* of CUT_POWER; 0: nothing stays that was not safe */
 	unsigned     calls, syncs;
 	bool         fired;
@@ -122,7 +123,7 @@ static inline void cut_die(void)
 /* Counts; true if the call is to fail. */
 static inline bool cut_point(bool writes)
 {
-	if (cut_now->how == CUT_MEMORY || ++cut_now->calls != cut_now->at)
+	if (cut_now->how == CUT_MEMORY || (++cut_now->calls != cut_now->at && !(cut_now->lasts && cut_now->calls > cut_now->at)))
 		return false;
 	cut_now->fired = true;
 	if (cut_now->how == CUT_KILL || cut_now->how == CUT_POWER || (cut_now->how == CUT_KILL_HALF && !writes))

@@ -3,6 +3,7 @@
  * else comes commits first. The daemon is killed, the power goes, the disk and memory fail at each point of it. */
 #include "instance/cut.h"
 #include "instance/fixture.h"
+#include "instance/manager.h"
 #include "instance/op.h"
 #include "instance/rows.h"
 #include "instance/store.h"
@@ -445,6 +446,61 @@ static void memory_fails(void **state)
 	assert_in_range(k, 100, 5000);
 }
 
+static unsigned retry_in(struct fx *fx)
+{
+	unsigned s;
+
+	(void)pthread_mutex_lock(&fx->m->lock);
+	s = fx->m->pool.retry;
+	(void)pthread_mutex_unlock(&fx->m->lock);
+	return s;
+}
+
+/* The disk is full for a while: however many threads see it, and however often something wakes them, that is one failure, and five seconds
+ * are over. */
+static void a_failure_counts_once(void **state)
+{
+	struct cut cut = { .how = CUT_ERROR, .at = UINT32_MAX, .error = ENOSPC, .lasts = true };
+	struct error err = ERROR_INIT;
+	struct store_tx *tx = NULL;
+	struct op *op = NULL;
+	struct arena arena = { 0 };
+	struct fx fx;
+	uint64_t id;
+
+	(void)state;
+	fx_new(&fx);
+	strcpy(cut.dir, fx.dir);
+	cut_now = &cut;
+	fx_close(&fx);
+	fx.workers = 8;
+	fx_open(&fx);
+	assert_int_equal(store_begin(&tx, fx.m->store, &err), 0);
+	assert_int_equal(op_add(tx, &id, OP_DELETE, "nobody", 1, &err), 0);
+	assert_int_equal(store_commit(tx, &err), 0);
+	cut.at = cut.calls + 1;
+	tx = store_end(tx);
+	for (int i = 0; i < 100 || !retry_in(&fx); i++) {
+		pool_wake(fx.m, POOL_QUEUE);
+		fx_nap();
+	}
+	assert_int_equal(retry_in(&fx), 5);
+	assert_true(cut.fired);
+	cut_now = NULL;
+	pool_wake(fx.m, POOL_QUEUE);
+	for (int i = 0; i < 1000 && !(op && op->finished && retry_in(&fx) == 0); i++) {
+		fx_nap();
+		assert_int_equal(store_begin(&tx, fx.m->store, &err), 0);
+		assert_int_equal(op_find(tx, &op, id, &arena, &err), 0);
+		tx = store_end(tx);
+	}
+	assert_true(op && op->finished);
+	assert_string_equal(op->detail, "the store lost its instance");
+	assert_int_equal(retry_in(&fx), 0);
+	arena_done(&arena);
+	fx_done(&fx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -458,6 +514,7 @@ int main(void)
 		cmocka_unit_test(it_may_be_rolled_back_within),
 		cmocka_unit_test(all_or_none),
 		cmocka_unit_test(memory_fails),
+		cmocka_unit_test(a_failure_counts_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
