@@ -421,9 +421,15 @@ void pool_look_within(struct inst_manager *m, unsigned ms)
 void pool_asked(struct inst_manager *m, bool answered)
 {
 	struct pool *p = &m->pool;
+	uint64_t now = clock_ms();
 
 	(void)pthread_mutex_lock(&m->lock);
-	p->silent = answered ? 0 : p->silent == 0 ? SILENT_SECONDS : p->silent < SILENT_SECONDS_MAX ? 2 * p->silent : p->silent;
-	p->look_at = answered ? 0 : clock_ms() + 1000u * p->silent;
+	if (answered) {
+		p->silent = 0;
+	} else if (p->silent == 0 || now >= p->silent_until) {
+		p->silent = p->silent == 0 ? SILENT_SECONDS : p->silent < SILENT_SECONDS_MAX ? 2 * p->silent : p->silent;
+		p->silent_until = now + 1000u * p->silent;
+	}
+	p->look_at = answered ? 0 : p->silent_until;
 	(void)pthread_mutex_unlock(&m->lock);
 }

@@ -30,6 +30,7 @@ struct pool { /* below: under the manager's lock */
 	uint64_t           retry_at; /* ms, CLOCK_MONOTONIC: not before, unless woken; 0 at once */
 	uint64_t           retry_until; /* ms: what fails before then fails for the reason for which one waits */
 	unsigned           silent;   /* seconds to wait until libvirt, which did not answer, is asked again; 0 it did */
+	uint64_t           silent_until; /* ms: not asked before then, but by operations, which makes nobody wait for longer */
 	uint64_t           look_at;  /* ms: when that is; 0 never */
 	bool               waits;    /* an operation may wait for its next try */
 	uint64_t           due_at;   /* ms: when that is; 0 never, or not known yet */

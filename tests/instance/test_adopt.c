@@ -167,7 +167,8 @@ static unsigned lists(struct fx *fx, unsigned ms)
 	return n;
 }
 
-/* A call that failed is made again without any event, until it is answered; then nobody asks any more. */
+/* A call that failed is made again without any event, until it is answered; then nobody asks any more. Who asks in between does not put
+ * that off. */
 static void asked_again(void **state)
 {
 	struct fx fx;
@@ -182,6 +183,12 @@ static void asked_again(void **state)
 	silent(&fx, true);
 	fx_open(&fx);
 	fx_await_state(&fx, "a", "degraded");
+	for (int i = 0; i < 8; i++) {
+		n = lists(&fx, 0);
+		inst_domain_changed(fx.m, NULL, ACT_DOMAIN_CHANGED);
+		while (lists(&fx, 5) == n)
+			;
+	}
 	silent(&fx, false);
 	fx_await_state(&fx, "a", "stopped");
 	n = lists(&fx, 500);
