@@ -205,13 +205,14 @@ static int run(struct manager_options *o, struct error *err)
 	return m->seccomp != SECCOMP_OFF ? loop_sandboxed(steal(m), err) : loop(m, err);
 }
 
-/* One heap: what threads of their own would have costs memory, and system calls to grow and shrink. And half of glibc's
- * own limits, said: so they do not grow with what is freed (mallopt(3)), and what one reading needs for a moment is no part of the heap. */
+/* One heap: what threads of their own would have costs memory, and system calls to grow and shrink. Limits of glibc's, said: so they do not
+ * grow with what is freed (mallopt(3)). What one reading needs for a moment is no part of the heap; what each plan needs stays until nothing
+ * is to be done (instance/pool), for pages that go and come again are a fault each. */
 static void spare_memory(void)
 {
 	(void)mallopt(M_ARENA_MAX, 1);
 	(void)mallopt(M_MMAP_THRESHOLD, 64 * 1024);
-	(void)mallopt(M_TRIM_THRESHOLD, 64 * 1024);
+	(void)mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
 }
 
 int main(int argc, char **argv)
