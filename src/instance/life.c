@@ -80,9 +80,9 @@ static int begin(struct store_tx *tx, uint64_t *ret_op, const void *arg, struct 
 		r = op_gate(tx, &gate, a->name, err);
 	if (r == 0 && !gate)
 		r = op_check_none(tx, a->name, err);
-	if (r == 0 && gate && a->wish->op == OP_STOP) { /* that is what it does */
+	if (r == 0 && gate && a->wish->op == OP_STOP) { /* that is what it does, and it stops one that runs again by then */
 		*ret_op = gate;
-		return 0;
+		return op_grace(tx, gate, a->grace ? a->grace : 1, err);
 	}
 	state = r == 0 && gate && a->wish->op == OP_START ? INST_STOPPED : r == 0 ? in->state : INST_FAILED; /* it is when its turn comes */
 	if (r == 0 && !(a->wish->from >> state & 1))
@@ -284,6 +284,19 @@ int life_run_reset(struct inst_manager *m, struct job *j, struct error *err)
 
 /* ---- a guest that ended by itself ------------------------------------------------------------------------ */
 
+/* A client's stop may have been answered with it by now, which leaves its grace. */
+static int read_grace(struct inst_manager *m, struct job *j, struct error *err)
+{
+	auto_(store_end) struct store_tx *tx = NULL;
+	struct op *op = NULL;
+	int r = store_begin(&tx, m->store, err);
+
+	if (r == 0)
+		r = op_find(tx, &op, j->op->id, &j->arena, err);
+	j->op->grace = op ? op->grace : 0;
+	return r;
+}
+
 /* It may run again, by somebody else's hand: then what it has was reset by vfio-pci, and is in use. */
 int life_run_gate(struct inst_manager *m, struct job *j, struct error *err)
 {
@@ -294,8 +307,10 @@ int life_run_gate(struct inst_manager *m, struct job *j, struct error *err)
 	bool known = see(&act, &now, j->in->domain, &why) == 0;
 	int r;
 
-	if (known && now == ACT_DOMAIN_RUNNING)
-		return job_end(m, j, INST_RUNNING, false, NULL, err);
+	if (known && now == ACT_DOMAIN_RUNNING) {
+		r = read_grace(m, j, err);
+		return r < 0 ? r : j->op->grace ? life_run_stop(m, j, err) : job_end(m, j, INST_RUNNING, false, NULL, err);
+	}
 	r = known ? rest(m, j, &why, err) : 0;
 	if (r < 0)
 		return r;

@@ -431,6 +431,27 @@ static void asked_meanwhile(void **state)
 	}
 }
 
+/* A stop is answered with it, too, where the guest runs again, and it is stopped. */
+static void stopped_meanwhile(void **state)
+{
+	struct rested r;
+	uint64_t op;
+
+	(void)state;
+	rested_new(&r, &fx_a);
+	fake_pause(r.fx.machine, "domain");
+	inst_domain_changed(r.fx.m, "a", ACT_DOMAIN_SHUTOFF); /* and by now it runs again */
+	fx_await_call(&r.fx, "domain");
+	op = fx_order(&r.fx, "a", INST_STOP, 0);
+	assert_int_equal(op, last_op(&r, "gate"));
+	fake_pause(r.fx.machine, "");
+	assert_true(fx_wait(&r.fx, op));
+	fx_expect_state(&r.fx, "a", "stopped");
+	assert_int_equal(fake_domain_find(r.fx.machine, "a")->state, ACT_DOMAIN_SHUTOFF);
+	assert_int_equal(fn(&r.fx, GPU)->resets, 1);
+	rested_done(&r, "a");
+}
+
 /* So is a delete of one that is given back. */
 static void deleted_meanwhile(void **state)
 {
@@ -460,7 +481,7 @@ int main(void)
 					    cmocka_unit_test(by_hand), cmocka_unit_test(gone), cmocka_unit_test(by_itself),
 					    cmocka_unit_test(by_itself_sick), cmocka_unit_test(by_itself_again),
 					    cmocka_unit_test(by_itself_not), cmocka_unit_test(by_itself_unknown),
-					    cmocka_unit_test(asked_meanwhile), cmocka_unit_test(deleted_meanwhile) };
+					    cmocka_unit_test(asked_meanwhile), cmocka_unit_test(stopped_meanwhile), cmocka_unit_test(deleted_meanwhile) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
