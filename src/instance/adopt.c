@@ -188,7 +188,7 @@ static bool is_late(const struct inst_manager *m)
 {
 	uint64_t since = m->adopt.asking;
 
-	return since && clock_ms() - since >= m->guard.deadlines.look_ms;
+	return since && clock_ms() - since >= m->guard->deadlines.look_ms;
 }
 
 static bool ask(struct scene *s, struct error *why)
@@ -199,12 +199,12 @@ static bool ask(struct scene *s, struct error *why)
 	bool first, answered;
 
 	if (is_late(s->m)) {
-		(void)error_set(why, -ETIMEDOUT, "libvirt has not answered for %u s", s->m->guard.deadlines.look_ms / 1000);
+		(void)error_set(why, -ETIMEDOUT, "libvirt has not answered for %u s", s->m->guard->deadlines.look_ms / 1000);
 		return false;
 	}
 	first = atomic_compare_exchange_strong(&s->m->adopt.asking, &none, clock_ms());
 	if (first)
-		pool_look_within(s->m, s->m->guard.deadlines.look_ms);
+		pool_look_within(s->m, s->m->guard->deadlines.look_ms);
 	answered = act->ops->domains(act->self, &guest, &s->in.nguests, &s->arena, why) == 0;
 	if (first)
 		s->m->adopt.asking = 0;

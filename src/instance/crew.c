@@ -79,6 +79,7 @@ int crew_new(struct crew **ret, const struct crew_env *env, struct error *err)
 	}
 	(void)pthread_condattr_destroy(&attr);
 	if (r) {
+		c->env.own = NULL; /* still the caller's */
 		(void)crew_free(c);
 		return error_set(err, -r, "cannot start a thread: %s", strerror(r));
 	}
@@ -103,6 +104,7 @@ static void destroy(struct crew *c)
 	}
 	(void)pthread_cond_destroy(&c->done);
 	(void)pthread_mutex_destroy(&c->lock);
+	free(c->env.own);
 	free(c);
 }
 

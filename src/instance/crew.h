@@ -48,6 +48,8 @@ struct crew_env {
 	void (*begins)(void *self, enum task_kind kind); /* first of all, by who starts the threads of a kind, who inherit from it */
 	void (*returned)(void *self, const char *target); /* what hung has returned at last; on its thread, which must not be kept */
 	void    *self;
+	void    *own; /* of malloc(3); NULL: nothing. From crew_new() on the crew's, which frees it with its last thread: one that hangs may come later than
+	               * crew_free() */
 };
 
 int crew_new(struct crew **ret, const struct crew_env *env, struct error *err);

@@ -563,7 +563,7 @@ static int set_back(struct inst_manager *m, struct job *j, const struct steps *s
 
 static int release(struct inst_manager *m, struct job *j, const struct rows_step *step, struct error *why, struct error *err)
 {
-	struct guard_self self = { .guard = &m->guard };
+	struct guard_self self = { .guard = m->guard };
 	struct gate gate = { .release = m->env.release };
 	struct steps_note note = { 0 };
 	const struct steps s = { .act = guard_act(&self), .gate = &gate, .instance = "(quarantine)", .note = &note,

@@ -99,7 +99,7 @@ int job_end(struct inst_manager *m, struct job *j, enum inst_state next, bool dr
 {
 	int r;
 
-	if (why && crew_late(m->guard.crew)) /* what failed did so because velad ends; the next one finds it interrupted */
+	if (why && crew_late(m->guard->crew)) /* what failed did so because velad ends; the next one finds it interrupted */
 		return error_set(err, -EINTR, "%s was interrupted: %.300s", op_kind_text(j->op->kind), why->text);
 	note_end(m, j, why);
 	r = commit_end(m, j, next, drop_devices, err);
@@ -122,7 +122,7 @@ int job_wait(struct inst_manager *m, struct job *j, const struct error *why, boo
 	auto_(store_end) struct store_tx *tx = NULL;
 	int r;
 
-	if (crew_late(m->guard.crew)) /* as job_end() */
+	if (crew_late(m->guard->crew)) /* as job_end() */
 		return error_set(err, -EINTR, "%s was interrupted: %.300s", op_kind_text(j->op->kind), why->text);
 	j->op->code = why->code;
 	j->op->detail = why->text;
@@ -155,7 +155,7 @@ int job_end_alone(struct inst_manager *m, struct job *j, const struct error *why
 	auto_(store_end) struct store_tx *tx = NULL;
 	int r;
 
-	if (why && crew_late(m->guard.crew)) /* as job_end() */
+	if (why && crew_late(m->guard->crew)) /* as job_end() */
 		return error_set(err, -EINTR, "%s was interrupted: %.300s", op_kind_text(j->op->kind), why->text);
 	note_end(m, j, why); /* nothing alone can be cancelled */
 	j->op->steps = "[]";

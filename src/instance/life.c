@@ -228,7 +228,7 @@ static const char *not_yet(struct job *j, const struct error *why)
 
 int life_run_stop(struct inst_manager *m, struct job *j, struct error *err)
 {
-	struct guard_self self = { .guard = &m->guard };
+	struct guard_self self = { .guard = m->guard };
 	const struct act act = guard_act(&self);
 	struct error why = ERROR_INIT, away = ERROR_INIT;
 	int r = stop(m, j, &act, &why);
@@ -253,7 +253,7 @@ int life_run_stop(struct inst_manager *m, struct job *j, struct error *err)
 
 static int order(struct inst_manager *m, struct job *j, enum act_order what, struct error *err)
 {
-	struct guard_self self = { .guard = &m->guard };
+	struct guard_self self = { .guard = m->guard };
 	const struct act act = guard_act(&self);
 	struct error why = ERROR_INIT;
 
@@ -300,7 +300,7 @@ static int read_grace(struct inst_manager *m, struct job *j, struct error *err)
 /* It may run again, by somebody else's hand: then what it has was reset by vfio-pci, and is in use. */
 int life_run_gate(struct inst_manager *m, struct job *j, struct error *err)
 {
-	struct guard_self self = { .guard = &m->guard };
+	struct guard_self self = { .guard = m->guard };
 	const struct act act = guard_act(&self);
 	enum act_domain now = ACT_DOMAIN_ABSENT;
 	struct error why = ERROR_INIT;

@@ -70,14 +70,17 @@ int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, stru
 	targets_init(&m->targets);
 	m->env = *env;
 	m->env.store = NULL;
-	m->guard = (struct guard){ .act = env->act, .deadlines = env->deadlines.look_ms ? env->deadlines : INST_DEADLINES };
-	m->self.guard = &m->guard;
+	m->guard = calloc(1, sizeof(*m->guard));
+	if (!m->guard)
+		return error_set(err, -ENOMEM, "no memory for the instances");
+	*m->guard = (struct guard){ .act = env->act, .deadlines = env->deadlines.look_ms ? env->deadlines : INST_DEADLINES };
+	m->self.guard = m->guard;
 	m->env.act = guard_act(&m->self); /* from here on nobody calls the machine without it */
 	m->pool.work = POOL_QUEUE | POOL_KEEP | POOL_ADOPT | POOL_UNDO; /* for what an earlier daemon left, and what happened since */
 	adopt_init(m);
 	r = store_open(&m->store, env->store, err);
 	if (r == 0)
-		r = crew_new(&m->guard.crew, &(struct crew_env){ CREW_THREADS, crew_begins, returned, m }, err);
+		r = crew_new(&m->guard->crew, &(struct crew_env){ CREW_THREADS, crew_begins, returned, m, m->guard }, err);
 	if (r == 0)
 		r = find_inherited(m, err);
 	if (r == 0)
@@ -98,8 +101,8 @@ int inst_manager_new(struct inst_manager **ret, const struct inst_env *env, stru
 
 void inst_manager_stop(struct inst_manager *m)
 {
-	if (m->guard.crew)
-		crew_hurry(m->guard.crew, m->env.stop_ms ? m->env.stop_ms : STOP_MS);
+	if (m->guard && m->guard->crew)
+		crew_hurry(m->guard->crew, m->env.stop_ms ? m->env.stop_ms : STOP_MS);
 	console_stop(m);
 	keep_stop(m);
 	pool_stop(m);
@@ -107,7 +110,7 @@ void inst_manager_stop(struct inst_manager *m)
 
 unsigned inst_hanging(struct inst_manager *m)
 {
-	return crew_hanging(m->guard.crew);
+	return crew_hanging(m->guard->crew);
 }
 
 struct inst_manager *inst_manager_free(struct inst_manager *m)
@@ -115,7 +118,10 @@ struct inst_manager *inst_manager_free(struct inst_manager *m)
 	if (!m)
 		return NULL;
 	inst_manager_stop(m);
-	(void)crew_free(m->guard.crew);
+	if (m->guard && m->guard->crew)
+		(void)crew_free(m->guard->crew);
+	else
+		free(m->guard);
 	texts_done(&m->texts);
 	(void)store_close(m->store);
 	targets_done(&m->targets);

@@ -27,7 +27,7 @@ struct store_tx;
 struct inst_manager {
 	struct store   *store; /* owned; has its own lock */
 	struct inst_env env;   /* env.store is not kept; env.act is that of guard */
-	struct guard    guard;
+	struct guard   *guard; /* the crew's: a call that hangs looks at it when it returns */
 	struct guard_self self;
 	struct targets  targets;
 	struct texts    texts;

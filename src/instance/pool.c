@@ -89,7 +89,7 @@ static void unclaim(struct pool_thread *t)
 static int load_job(struct inst_manager *m, struct store_tx *tx, struct job *j, struct error *err)
 {
 	j->interrupted = j->op->state == OP_RUNNING || j->op->id <= m->inherited;
-	j->steps = (struct steps){ .store = m->store, .act = m->env.act, .guard = &m->guard, .targets = &m->targets,
+	j->steps = (struct steps){ .store = m->store, .act = m->env.act, .guard = m->guard, .targets = &m->targets,
 				  .kept = &m->keep.lock, .shown = &m->lock, .cancel = &j->cancel,
 				  .release = &m->env.release, .instance = j->in->name,
 				  .domain = j->in->domain, .again = j->op->tries, .vf_may_refuse = m->env.vf_may_refuse };

@@ -116,7 +116,7 @@ static struct effect *make_effect(const struct rest *w, const struct resting *f,
 	if (!e || !mine)
 		return NULL;
 	memcpy(mine, f->gate.mine, f->gate.nmine * sizeof(*mine));
-	*e = (struct effect){ .gate = f->gate, .self.guard = &w->m->guard, .fn = f->reset->bdf, .run = run };
+	*e = (struct effect){ .gate = f->gate, .self.guard = w->m->guard, .fn = f->reset->bdf, .run = run };
 	e->gate.mine = mine;
 	e->gate.was = arena_strdup(a, f->gate.was);
 	e->gate.release.scrub = NULL; /* that is between guests */
@@ -128,7 +128,7 @@ static int start(const struct rest *w, struct resting *f, rest_fn *run, struct e
 {
 	struct effect *e;
 
-	f->task = task_new(w->m->guard.crew);
+	f->task = task_new(w->m->guard->crew);
 	e = f->task ? make_effect(w, f, run, &f->task->arena) : NULL;
 	if (e)
 		task_start(f->task, run_effect, e);
@@ -196,7 +196,7 @@ int rest(struct inst_manager *m, struct job *j, struct error *away, struct error
 		r = each(&w, gate_reset, false, err);
 	if (r == 0)
 		r = each(&w, gate_verify, true, err);
-	if (r == 0 && crew_late(m->guard.crew))
+	if (r == 0 && crew_late(m->guard->crew))
 		r = error_set(err, -EINTR, "velad ends");
 	if (r == 0)
 		r = commit(&w, err);

@@ -392,6 +392,19 @@ static inline void fx_await_call(struct fx *fx, const char *call)
 	assert_true(fake_last_is(fx->machine, call));
 }
 
+static inline void fx_await_hang(struct fx *fx)
+{
+	unsigned n = 0;
+
+	for (int i = 0; i < 100000 && n == 0; i++) {
+		(void)pthread_mutex_lock(&fx->machine->lock);
+		n = fx->machine->hangs;
+		(void)pthread_mutex_unlock(&fx->machine->lock);
+		fx_nap();
+	}
+	assert_int_equal(n, 1);
+}
+
 /* The worker looks once at a guest that it created; after that it is idle. */
 static inline void fx_create_done(struct fx *fx, const struct fx_want *w)
 {

@@ -142,8 +142,7 @@ static void interrupted(void **state)
 	fx_open(&r.fx);
 	fake_hang(r.fx.machine, "reset");
 	assert_int_equal(inst_quarantine_release(r.fx.m, &op, test_bdf(GPU), NULL, &err), 0);
-	for (int i = 0; i < 100000 && r.fx.machine->hangs == 0; i++)
-		fx_nap();
+	fx_await_hang(&r.fx);
 	fx_close(&r.fx);
 	fake_return(r.fx.machine);
 	fx_open(&r.fx);
