@@ -34,6 +34,14 @@
 #define CUT_HAS_SANITIZER 0
 #endif
 
+/* Else malloc() is somebody else's: a sanitizer's, or valgrind's, which names its own in LD_PRELOAD. */
+static inline bool cut_has_memory(void)
+{
+	const char *preload = getenv("LD_PRELOAD");
+
+	return !CUT_HAS_SANITIZER && !(preload && strstr(preload, "vgpreload_"));
+}
+
 enum cut_how { CUT_COUNT, CUT_KILL, CUT_KILL_HALF, CUT_POWER, CUT_ERROR, CUT_MEMORY };
 
 struct cut_write { /* not yet safe; old == NULL and new == NULL: a change of size */
