@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -67,11 +68,12 @@ static unsigned wait_for(struct inst_manager *m, uint64_t words, uint64_t all, u
 static void *keeper_main(void *arg)
 {
 	struct inst_manager *m = arg;
-	uint64_t words = clock_ms(), all = words, failed = 0;
-	unsigned what, retry = 0;
+	uint64_t words = clock_ms(), all = words;
+	struct backoff retry = { 0 };
+	unsigned what;
 
 	manager_begins(m, INST_THREAD_KEEPER);
-	while ((what = wait_for(m, words, all, failed))) {
+	while ((what = wait_for(m, words, all, retry.until))) {
 		struct error err = ERROR_INIT;
 		int r = keep_look(m, (enum keep_what)what, &err);
 
@@ -79,15 +81,11 @@ static void *keeper_main(void *arg)
 		if (what == KEEP_ALL)
 			all = words;
 		if (r == 0) {
-			retry = 0;
-			failed = 0;
+			retry = (struct backoff){ 0 };
 			continue;
 		}
-		if (retry == 0 || words >= failed) { /* what is told meanwhile fails for the same reason */
-			retry = retry == 0 ? RETRY_MS : retry < RETRY_MS_MAX ? 2 * retry : retry;
-			failed = words + retry;
-		}
-		log_err("%s; looking again in %u s", err.text, (unsigned)((failed - words + 999) / 1000));
+		backoff_failed(&retry, words, RETRY_MS, RETRY_MS_MAX);
+		log_err("%s; looking again in %u s", err.text, backoff_seconds(&retry, words));
 	}
 	return NULL;
 }

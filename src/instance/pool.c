@@ -22,16 +22,16 @@
 #include "instance/store.h"
 
 /* After a failure of the store; doubled as long as it lasts. */
-#define RETRY_SECONDS     5
-#define RETRY_SECONDS_MAX 80
+#define RETRY_MS     5000
+#define RETRY_MS_MAX 80000
 
 /* Likewise, where libvirt did not answer: that it comes back is an event, but not that its connection lived on. */
 #define WAITING_MAX 64 /* operations that wait for their next try, of which the queue knows by name */
 
 #define REST_MS 1000 /* so long nothing is to be done: what comes one after the other would need again what is given back */
 
-#define SILENT_SECONDS     1
-#define SILENT_SECONDS_MAX 64
+#define SILENT_MS     1000
+#define SILENT_MS_MAX 64000
 
 /* Of two times, where 0 is never. */
 static uint64_t first(uint64_t a, uint64_t b)
@@ -315,7 +315,6 @@ static int look_round(struct inst_manager *m, unsigned *work, struct error *err)
 	return r;
 }
 
-/* Other threads fail at the same time, and whoever is woken meanwhile: that makes nobody wait for longer. */
 static void try_later(struct inst_manager *m, unsigned work, const struct error *why)
 {
 	struct pool *p = &m->pool;
@@ -328,12 +327,9 @@ static void try_later(struct inst_manager *m, unsigned work, const struct error 
 		(void)pthread_mutex_unlock(&m->lock);
 		return;
 	}
-	if (p->retry == 0 || now >= p->retry_until) {
-		p->retry = p->retry == 0 ? RETRY_SECONDS : p->retry < RETRY_SECONDS_MAX ? 2 * p->retry : p->retry;
-		p->retry_until = now + 1000u * p->retry;
-	}
-	p->retry_at = p->retry_until;
-	log_err("%s; trying again in %u s", why->text, (unsigned)((p->retry_until - now + 999) / 1000));
+	backoff_failed(&p->retry, now, RETRY_MS, RETRY_MS_MAX);
+	p->retry_at = p->retry.until;
+	log_err("%s; trying again in %u s", why->text, backoff_seconds(&p->retry, now));
 	(void)pthread_mutex_unlock(&m->lock);
 }
 
@@ -352,7 +348,7 @@ static void *thread_main(void *arg)
 			continue;
 		}
 		(void)pthread_mutex_lock(&t->m->lock);
-		t->m->pool.retry = 0;
+		t->m->pool.retry = (struct backoff){ 0 };
 		(void)pthread_mutex_unlock(&t->m->lock);
 		inst_rest(t->m);
 		store_tidy(t->m->store);
@@ -421,15 +417,12 @@ void pool_look_within(struct inst_manager *m, unsigned ms)
 void pool_asked(struct inst_manager *m, bool answered)
 {
 	struct pool *p = &m->pool;
-	uint64_t now = clock_ms();
 
 	(void)pthread_mutex_lock(&m->lock);
-	if (answered) {
-		p->silent = 0;
-	} else if (p->silent == 0 || now >= p->silent_until) {
-		p->silent = p->silent == 0 ? SILENT_SECONDS : p->silent < SILENT_SECONDS_MAX ? 2 * p->silent : p->silent;
-		p->silent_until = now + 1000u * p->silent;
-	}
-	p->look_at = answered ? 0 : p->silent_until;
+	if (answered)
+		p->silent = (struct backoff){ 0 };
+	else
+		backoff_failed(&p->silent, clock_ms(), SILENT_MS, SILENT_MS_MAX);
+	p->look_at = p->silent.until;
 	(void)pthread_mutex_unlock(&m->lock);
 }

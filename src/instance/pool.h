@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/backoff.h"
+
 #define POOL_THREADS_MAX 32
 
 struct error;
@@ -26,11 +28,9 @@ struct pool { /* below: under the manager's lock */
 	struct pool_thread thread[POOL_THREADS_MAX];
 	size_t             n;
 	unsigned           work;  /* POOL_* */
-	unsigned           retry; /* seconds to wait after a failure; 0 there was none */
+	struct backoff     retry; /* after a failure */
 	uint64_t           retry_at; /* ms, CLOCK_MONOTONIC: not before, unless woken; 0 at once */
-	uint64_t           retry_until; /* ms: what fails before then fails for the reason for which one waits */
-	unsigned           silent;   /* seconds to wait until libvirt, which did not answer, is asked again; 0 it did */
-	uint64_t           silent_until; /* ms: not asked before then, but by operations, which makes nobody wait for longer */
+	struct backoff     silent;   /* until libvirt, which did not answer, is asked again, but by operations */
 	uint64_t           look_at;  /* ms: when that is; 0 never */
 	bool               waits;    /* an operation may wait for its next try */
 	uint64_t           due_at;   /* ms: when that is; 0 never, or not known yet */

@@ -451,7 +451,7 @@ static unsigned retry_in(struct fx *fx)
 	unsigned s;
 
 	(void)pthread_mutex_lock(&fx->m->lock);
-	s = fx->m->pool.retry;
+	s = fx->m->pool.retry.ms / 1000;
 	(void)pthread_mutex_unlock(&fx->m->lock);
 	return s;
 }
