@@ -1,58 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The state file. Durability is SQLite's (WAL, synchronous=FULL: a commit that returned survives power
- * loss); this file adds the schema, the lock between threads and sentences for what can go wrong. */
+ * loss); this file adds the lock between threads, groups, and sentences for what can go wrong. */
 #include "instance/store.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <pthread.h>
-#include <sqlite3.h>
-#include <stdatomic.h>
-#include <string.h>
 
 #include "base/error.h"
-#include "instance/store_schema.h"
-#include "instance/store_statement.h"
-
-#define BUSY_TIMEOUT_MS 2000
-
-struct store_tx {
-	struct store *store; /* borrowed: the transaction is a member of it */
-	bool          open;
-	bool          inner; /* a savepoint, within that of a group */
-	bool          ends; /* an operation */
-	bool          lazy; /* synchronous is NORMAL meanwhile */
-	bool          held; /* from store_begin to store_end, by owner */
-	pthread_t     owner;
-};
-
-struct group { /* transactions of one thread that are committed together; under the store's lock */
-	bool         on, open;
-	pthread_t    owner;  /* while on */
-	bool         ends;
-	uint64_t     number; /* of the last that was opened */
-	uint64_t     failed; /* since on; 0: none */
-	struct error err;
-};
+#include "instance/store_own.h"
 
 #define ROLLED_BACK "the store %s has rolled back by itself, as it does when it has no memory"
 #define TIDY_PAGES 1000 /* as SQLite's own automatic checkpoint */
 
-struct store {
-	sqlite3        *db;   /* owned */
-	struct statements statements;
-	char           *path; /* owned */
-	pthread_mutex_t lock; /* held from store_begin to store_end */
-	struct store_tx tx;
-	struct group    group;
-	atomic_ullong   commits;
-	void          (*ended)(void *self); /* NULL: nobody listens */
-	void           *self;
-	atomic_int      pages; /* in the WAL */
-};
-
-/* Never -ENOSPC or the like: at the API edge those mean that the host has no room for a guest. */
-static int sql_error(sqlite3 *db, const char *path, struct error *err)
+int store_error(sqlite3 *db, const char *path, struct error *err)
 {
 	const char *text = sqlite3_errmsg(db);
 
@@ -81,7 +41,7 @@ static int sql_error(sqlite3 *db, const char *path, struct error *err)
 
 static int tx_error(struct store_tx *tx, struct error *err)
 {
-	return sql_error(tx->store->db, tx->store->path, err);
+	return store_error(tx->store->db, tx->store->path, err);
 }
 
 static int bind_all(sqlite3_stmt *q, const struct store_arg *args)
@@ -101,19 +61,19 @@ static int bind_all(sqlite3_stmt *q, const struct store_arg *args)
 }
 
 /* SQLite's errcode may be of an earlier call where there was no memory for ours. */
-static int take(struct store *s, struct store_rows **ret, const char *sql, struct error *err)
+int store_take(struct store *s, struct store_rows **ret, const char *sql, struct error *err)
 {
 	int r = statement_take(&s->statements, ret, s->db, sql);
 
 	if (r == SQLITE_NOMEM)
 		return error_set(err, -ENOMEM, "no memory for the store %s", s->path);
-	return r == SQLITE_OK ? 0 : sql_error(s->db, s->path, err);
+	return r == SQLITE_OK ? 0 : store_error(s->db, s->path, err);
 }
 
 int store_query(struct store_tx *tx, struct store_rows **ret, const char *sql, const struct store_arg *args, struct error *err)
 {
 	auto_(store_query_free) struct store_rows *q = NULL;
-	int r = take(tx->store, &q, sql, err);
+	int r = store_take(tx->store, &q, sql, err);
 
 	if (r < 0)
 		return r;
@@ -134,7 +94,7 @@ int store_next(struct store_rows *q, struct error *err)
 	case SQLITE_DONE:
 		return 0;
 	default:
-		return sql_error(db, sqlite3_db_filename(db, "main"), err);
+		return store_error(db, sqlite3_db_filename(db, "main"), err);
 	}
 }
 
@@ -183,7 +143,7 @@ int store_exec(struct store_tx *tx, const char *sql, const struct store_arg *arg
 static int run(struct store *s, const char *sql, struct error *err)
 {
 	auto_(store_query_free) struct store_rows *q = NULL;
-	int r = take(s, &q, sql, err);
+	int r = store_take(s, &q, sql, err);
 
 	return r < 0 ? r : store_next(q, err);
 }
@@ -264,7 +224,7 @@ static int set_lazy(struct store *s, bool lazy, struct error *err)
 	if (lazy == s->tx.lazy)
 		return 0;
 	if (sqlite3_exec(s->db, lazy ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL", NULL, NULL, NULL) != SQLITE_OK)
-		return sql_error(s->db, s->path, err);
+		return store_error(s->db, s->path, err);
 	s->tx.lazy = lazy;
 	return 0;
 }
@@ -409,17 +369,6 @@ void store_ends(struct store_tx *tx)
 	tx->ends = true;
 }
 
-/* Instead of the automatic checkpoint, which would come in whatever thread commits: the loop's, too. */
-static int count_pages(void *self, sqlite3 *db, const char *name, int pages)
-{
-	struct store *s = self;
-
-	(void)db;
-	(void)name;
-	s->pages = pages;
-	return SQLITE_OK;
-}
-
 bool store_is_long(const struct store *s)
 {
 	return s->pages >= TIDY_PAGES;
@@ -463,140 +412,5 @@ struct store_tx *store_end(struct store_tx *tx)
 		roll_back(tx->store);
 	tx->open = tx->held = false;
 	(void)pthread_mutex_unlock(&tx->store->lock);
-	return NULL;
-}
-
-/* One row of one column, such as a pragma's answer; "" without a row. */
-static int ask(struct store *s, char *ret, size_t size, const char *sql, struct error *err)
-{
-	auto_(store_query_free) struct store_rows *q = NULL;
-	int r = take(s, &q, sql, err);
-
-	ret[0] = '\0';
-	if (r == 0)
-		r = store_next(q, err);
-	if (r > 0)
-		(void)sqlite3_snprintf((int)size, ret, "%s", store_text(q, 0));
-	return r < 0 ? r : 0;
-}
-
-/* locking_mode=EXCLUSIVE: two daemons on one store would both run its queue. It is released by the
- * kernel when the process ends, however it ends. */
-static int configure(struct store *s, struct error *err)
-{
-	static const struct {
-		const char *sql, *answer;
-	} table[] = {
-		{ "PRAGMA locking_mode = EXCLUSIVE", "exclusive" },
-		{ "PRAGMA journal_mode = WAL", "wal" },
-		{ "PRAGMA synchronous = FULL", "" },
-		{ "PRAGMA foreign_keys = ON", "" },
-		{ "PRAGMA trusted_schema = OFF", "" },
-		{ "PRAGMA temp_store = MEMORY", "" }, /* no file besides the two (velad/sandbox.c) */
-		{ "PRAGMA cache_size = -192", "" }, /* KiB: what is not in it is in the kernel's cache, a pread(2) away */
-		{ "PRAGMA quick_check(1)", "ok" },
-	};
-	char answer[128];
-
-	(void)sqlite3_extended_result_codes(s->db, 1); /* fails only for a broken handle */
-	(void)sqlite3_busy_timeout(s->db, BUSY_TIMEOUT_MS);
-	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		int r = ask(s, answer, sizeof(answer), table[i].sql, err);
-
-		if (r < 0)
-			return r;
-		if (strcmp(answer, table[i].answer) != 0)
-			return error_set(err, -EBADMSG, "the store %s is damaged: %s says \"%s\"; move it away or bring back a copy",
-					 s->path, table[i].sql, answer);
-	}
-	return 0;
-}
-
-static int check_empty(struct store *s, struct error *err)
-{
-	char first[64];
-	int r = ask(s, first, sizeof(first), "SELECT name FROM sqlite_schema LIMIT 1", err);
-	if (r < 0)
-		return r;
-	if (first[0])
-		return error_set(err, -EBADMSG, "%s is not a store of velad: it has a table \"%s\" and no version",
-				 s->path, first);
-	return 0;
-}
-
-/* From an older version to this one, whole or not at all. */
-static int upgrade(struct store *s, int version, struct error *err)
-{
-	auto_(store_end) struct store_tx *tx = NULL;
-	int r = store_begin(&tx, s, err);
-
-	if (r < 0)
-		return r;
-	for (; version < STORE_VERSION; version++)
-		if (sqlite3_exec(s->db, store_schemas[version], NULL, NULL, NULL) != SQLITE_OK)
-			return tx_error(tx, err);
-	return store_commit(tx, err);
-}
-
-static int check_version(struct store *s, struct error *err)
-{
-	char text[32];
-	int r, version;
-
-	r = ask(s, text, sizeof(text), "PRAGMA user_version", err);
-	if (r < 0)
-		return r;
-	version = atoi(text); /* a 32-bit number printed by SQLite */
-	if (version == 0)
-		r = check_empty(s, err);
-	if (r < 0)
-		return r;
-	if (version < 0 || version > STORE_VERSION)
-		return error_set(err, -EPROTONOSUPPORT,
-				 "the store %s has version %d and this velad knows only %d; run the newer velad that made it",
-				 s->path, version, STORE_VERSION);
-	return version < STORE_VERSION ? upgrade(s, version, err) : 0;
-}
-
-int store_open(struct store **ret, const char *path, struct error *err)
-{
-	auto_(store_close) struct store *s = calloc(1, sizeof(*s));
-	int r;
-
-	if (!s)
-		return error_set(err, -ENOMEM, "no memory for the store %s", path);
-	(void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); /* nobody asks, and it takes a lock for each piece of memory; refused once it runs */
-	s->tx.store = s;
-	(void)pthread_mutex_init(&s->lock, NULL); /* glibc: never fails without attributes */
-	s->path = strdup(path);
-	if (!s->path)
-		return error_set(err, -ENOMEM, "no memory for the store %s", path);
-	/* NOMUTEX: every use is between store_begin and store_end, or before the store is shared */
-	if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
-			    NULL) != SQLITE_OK)
-		return s->db ? sql_error(s->db, path, err) :
-			       error_set(err, -ENOMEM, "no memory for the store %s", path);
-	r = configure(s, err);
-	if (r == 0)
-		r = check_version(s, err);
-	if (r < 0)
-		return r;
-	statements_done(&s->statements); /* those of the start */
-	sqlite3_randomness(1, &(char){ 0 }); /* its seed asks the system, which whoever commits first could not do (velad/sandbox.c) */
-	(void)sqlite3_wal_hook(s->db, count_pages, s);
-	*ret = steal(s);
-	return 0;
-}
-
-struct store *store_close(struct store *s)
-{
-	if (!s)
-		return NULL;
-	assert(!s->tx.open && !s->group.open);
-	statements_done(&s->statements);
-	(void)sqlite3_close(s->db); /* nothing can keep it any more */
-	free(s->path);
-	(void)pthread_mutex_destroy(&s->lock);
-	free(s);
 	return NULL;
 }

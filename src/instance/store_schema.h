@@ -2,6 +2,6 @@
 #pragma once
 /* instance/store_schema — the tables, version after version. For instance/store only. */
 
-#define STORE_VERSION 14
+#define STORE_VERSION 15
 
 extern const char *const store_schemas[]; /* [n] makes version n + 1 of version n */
