@@ -86,7 +86,7 @@ int host_inventory_read(struct inventory **ret, struct host_root *root, const st
 	inv->refs = 1;
 	r = host_pci_read(inv, root, kinds, err);
 	if (r == 0)
-		r = host_numa_read(inv, root, err);
+		r = host_numa_read(inv, NULL, root, err);
 	if (r == 0)
 		r = host_system_read(inv, root, kinds, err);
 	if (r < 0)

@@ -12,8 +12,9 @@ void host_findings_sort(struct inventory *inv); /* by function, then id: whateve
 
 /* src/host/pci.c: functions, their places, capabilities, drivers, groups */
 int host_pci_read(struct inventory *inv, struct host_root *root, const struct host_kinds *kinds, struct error *err);
-/* src/host/numa.c: nodes, CPUs, memory, hugepages, distances */
-int host_numa_read(struct inventory *inv, struct host_root *root, struct error *err);
+/* src/host/numa.c: nodes, CPUs, memory, hugepages, distances. old: what was read before, of which sizes of hugepages and distances are
+ * taken where the nodes are the same; NULL: nothing. */
+int host_numa_read(struct inventory *inv, const struct inventory *old, struct host_root *root, struct error *err);
 /* src/host/system.c: kernel, CPU model, product, IOMMU, KVM; calls those below */
 int host_system_read(struct inventory *inv, struct host_root *root, const struct host_kinds *kinds, struct error *err);
 

@@ -34,6 +34,7 @@ int host_root_open(struct host_root **ret, const char *dir, struct error *err)
 	if (!r)
 		return error_set(err, -ENOMEM, "no memory");
 	(void)pthread_mutex_init(&r->vpd.lock, NULL); /* glibc: never fails without attributes */
+	kept_init(&r->kept);
 	r->fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (r->fd < 0)
 		/* cppcheck-suppress memleak ; auto_ frees it, cppcheck does not know the attribute */
@@ -53,6 +54,7 @@ int host_root_parse_text(struct host_root **ret, const char *text, size_t len, c
 	if (!r)
 		return error_set(err, -ENOMEM, "no memory");
 	(void)pthread_mutex_init(&r->vpd.lock, NULL);
+	kept_init(&r->kept);
 	r->fd = -1;
 	e = rdmatopo_is(text, len) ? rdmatopo_parse(&r->text, text, len, name, err)
 				   : text_host_parse(&r->text, text, len, name, err);
@@ -80,6 +82,7 @@ struct host_root *host_root_close(struct host_root *r)
 			(void)close(r->fd);
 		text_host_free(r->text);
 		text_host_free(r->record.host);
+		kept_done(&r->kept);
 		(void)pthread_mutex_destroy(&r->vpd.lock);
 		free(r->vpd.known);
 		free(r);
@@ -191,7 +194,7 @@ bool host_is_plain(struct host_root *r, const char *fmt, ...)
 
 /* ---- files -------------------------------------------------------------------------------------- */
 
-static int dir_read(struct host_root *r, char *buf, size_t size, size_t *len, const char *path, uint64_t resolve)
+int root_read(struct host_root *r, char *buf, size_t size, size_t *len, const char *path, uint64_t resolve)
 {
 	autoclose int fd = root_open_how(r, path, O_RDONLY | O_NOCTTY, resolve);
 	size_t n = 0;
@@ -228,11 +231,24 @@ static void record_text(struct host_root *r, const char *path, const char *text,
 	record_add(&r->record, &(struct text_entry){ .path = path, .type = TEXT_FILE, .value = longer ? longer : text });
 }
 
+enum how {
+	ONCE,
+	PLAIN, /* no link leads there */
+	AGAIN, /* it stays open */
+};
+
+static int read_bytes(struct host_root *r, char *buf, size_t size, size_t *len, const char *path, enum how how)
+{
+	if (r->text)
+		return text_host_read(r->text, buf, size, len, path);
+	return how == AGAIN ? kept_read(r, buf, size, len, path) : root_read(r, buf, size, len, path, how == PLAIN ? RESOLVE_NO_SYMLINKS : 0);
+}
+
 /* Text up to a NUL byte, without its final newline. -EFBIG if it was cut; buf then has its beginning. */
-static int read_path(struct host_root *r, char *buf, size_t size, const char *path, uint64_t resolve)
+static int read_path(struct host_root *r, char *buf, size_t size, const char *path, enum how how)
 {
 	size_t len = 0;
-	int e = r->text ? text_host_read(r->text, buf, size, &len, path) : dir_read(r, buf, size, &len, path, resolve);
+	int e = read_bytes(r, buf, size, &len, path, how);
 	bool cut = len == size;
 	char last;
 
@@ -254,7 +270,15 @@ int host_read(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
 	char path[HOST_PATH_MAX];
 	int e = PATH_OF(path, fmt);
 
-	return e < 0 ? e : read_path(r, buf, size, path, 0);
+	return e < 0 ? e : read_path(r, buf, size, path, ONCE);
+}
+
+int host_read_again(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
+{
+	char path[HOST_PATH_MAX];
+	int e = PATH_OF(path, fmt);
+
+	return e < 0 ? e : read_path(r, buf, size, path, AGAIN);
 }
 
 int host_read_plain(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
@@ -262,7 +286,7 @@ int host_read_plain(struct host_root *r, char *buf, size_t size, const char *fmt
 	char path[HOST_PATH_MAX];
 	int e = PATH_OF(path, fmt);
 
-	return e < 0 ? e : read_path(r, buf, size, path, RESOLVE_NO_SYMLINKS);
+	return e < 0 ? e : read_path(r, buf, size, path, PLAIN);
 }
 
 int host_read_all(struct host_root *r, char **ret, struct arena *arena, const char *fmt, ...)
@@ -277,7 +301,7 @@ int host_read_all(struct host_root *r, char **ret, struct arena *arena, const ch
 		buf = malloc(size *= 4);
 		if (!buf)
 			return -ENOMEM;
-		e = read_path(r, buf, size, path, 0);
+		e = read_path(r, buf, size, path, ONCE);
 		if (e == 0)
 			break;
 	}
@@ -330,16 +354,27 @@ int host_open(struct host_root *r, const char *fmt, ...)
 	return e < 0 ? e : r->text ? -EOPNOTSUPP : root_open(r, path, O_RDONLY | O_NOCTTY);
 }
 
+static int uint_of(uint64_t *ret, const char *buf, int e, int base, uint64_t max)
+{
+	if (e < 0)
+		return e == -EFBIG ? -EINVAL : e;
+	return parse_uint(ret, buf, base, max);
+}
+
 int host_read_uint(struct host_root *r, uint64_t *ret, int base, uint64_t max, const char *fmt, ...)
 {
 	char path[HOST_PATH_MAX], buf[64];
 	int e = PATH_OF(path, fmt);
 
-	if (e == 0)
-		e = read_path(r, buf, sizeof(buf), path, 0);
-	if (e < 0)
-		return e == -EFBIG ? -EINVAL : e;
-	return parse_uint(ret, buf, base, max);
+	return uint_of(ret, buf, e == 0 ? read_path(r, buf, sizeof(buf), path, ONCE) : e, base, max);
+}
+
+int host_read_uint_again(struct host_root *r, uint64_t *ret, int base, uint64_t max, const char *fmt, ...)
+{
+	char path[HOST_PATH_MAX], buf[64];
+	int e = PATH_OF(path, fmt);
+
+	return uint_of(ret, buf, e == 0 ? read_path(r, buf, sizeof(buf), path, AGAIN) : e, base, max);
 }
 
 /* One call: each write(2) is one store() of the attribute. */

@@ -59,6 +59,11 @@ int host_open(struct host_root *r, const char *fmt, ...) __attribute__((format(p
 /* One number and nothing else; base 10 or 16. -EINVAL, -ERANGE as parse_uint. */
 int host_read_uint(struct host_root *r, uint64_t *ret, int base, uint64_t max, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
+/* As host_read() and host_read_uint(), of what is read time and again: it stays open, and is as it is now all the same. */
+int host_read_again(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+int host_read_uint_again(struct host_root *r, uint64_t *ret, int base, uint64_t max, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
 /* The target of a symbolic link, as it stands there. */
 int host_link(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));

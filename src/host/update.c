@@ -367,7 +367,7 @@ static int read_rest(struct update *u, const struct host_changes *c, struct erro
 
 	if (r == 0 && (c->host || c->memory)) {
 		inv->node = NULL, inv->nnodes = 0;
-		r = host_numa_read(inv, u->rd.root, err);
+		r = host_numa_read(inv, c->host ? NULL : u->old, u->rd.root, err);
 	}
 	if (r == 0 && c->memory)
 		host_vfio_read(inv, u->rd.root);

@@ -340,6 +340,66 @@ static void a_graph_is_kept(void **state)
 	(void)update();
 }
 
+#define NODE0 "sys/devices/system/node/node0/"
+
+static uint64_t memory_now(void)
+{
+	changes.memory = true;
+	(void)update();
+	return topo_inventory(now)->node[0].memory_known ? topo_inventory(now)->node[0].mem_free >> 10 : UINT64_MAX;
+}
+
+/* Files of nodes stay open: what is in them is as it is now, also where they were made anew or are gone. */
+static void kept_files_are_as_they_are(void **state)
+{
+	static const char file[] = NODE0 "meminfo";
+	char other[1100];
+
+	(void)state;
+	tree_put(&tree, file, "Node 0 MemTotal: 4096 kB\nNode 0 MemFree: 1 kB\n");
+	assert_int_equal(memory_now(), 1);
+	tree_put(&tree, file, "Node 0 MemTotal: 4096 kB\nNode 0 MemFree: 2048 kB\n"); /* in its place, and longer */
+	assert_int_equal(memory_now(), 2048);
+	tree_put(&tree, file, "Node 0 MemTotal: 4096 kB\nNode 0 MemFree: 3 kB\n"); /* and shorter */
+	assert_int_equal(memory_now(), 3);
+	(void)snprintf(other, sizeof(other), "%s.new", tree_path(&tree, file));
+	tree_write(other, "Node 0 MemTotal: 4096 kB\nNode 0 MemFree: 4 kB\n", 47);
+	assert_int_equal(rename(other, tree_path(&tree, file)), 0);
+	assert_int_equal(memory_now(), 4);
+	assert_int_equal(unlink(tree_path(&tree, file)), 0);
+	assert_int_equal(memory_now(), UINT64_MAX);
+	tree_put(&tree, file, "Node 0 MemTotal: 4096 kB\nNode 0 MemFree: 5 kB\n");
+	assert_int_equal(memory_now(), 5);
+	tree_entry(&tree, text_host_find(tree.text, file));
+	changes.host = true;
+	(void)update();
+}
+
+/* Sizes of hugepages and distances are not looked for again where all could be read; else they are. */
+static void sizes_are_known(void **state)
+{
+	const struct host_node *node = &topo_inventory(now)->node[0];
+	char pool[128], total[160];
+	const char *was;
+	size_t n = node->npools, findings = topo_inventory(now)->nfindings;
+
+	(void)state;
+	assert_true(n > 0);
+	(void)snprintf(pool, sizeof(pool), NODE0 "hugepages/hugepages-%llukB", (unsigned long long)node->pool[0].page_size / 1024);
+	(void)snprintf(total, sizeof(total), "%s/nr_hugepages", pool);
+	was = text_host_find(tree.text, total)->value;
+	for (int i = 0; i < 2; i++) {
+		tree_put(&tree, total, "many\n");
+		(void)memory_now();
+		assert_int_equal(topo_inventory(now)->node[0].npools, n - 1);
+		assert_int_equal(topo_inventory(now)->nfindings, findings + 1);
+	}
+	tree_put(&tree, total, was);
+	(void)memory_now();
+	assert_int_equal(topo_inventory(now)->node[0].npools, n);
+	assert_int_equal(topo_inventory(now)->nfindings, findings);
+}
+
 static void what_is_odd_is_refused(void **state)
 {
 	struct error err = ERROR_INIT;
@@ -500,7 +560,8 @@ int main(void)
 		cmocka_unit_test(a_port_goes_with_all_below),   cmocka_unit_test(children_follow_their_parent),
 		cmocka_unit_test(a_stranger_is_read_whole),     cmocka_unit_test(findings_come_and_go),
 		cmocka_unit_test(links_go_down),                cmocka_unit_test(the_host_too),
-		cmocka_unit_test(a_graph_is_kept),              cmocka_unit_test(what_is_odd_is_refused),
+		cmocka_unit_test(a_graph_is_kept),              cmocka_unit_test(kept_files_are_as_they_are),
+		cmocka_unit_test(sizes_are_known),              cmocka_unit_test(what_is_odd_is_refused),
 		cmocka_unit_test(equals_a_full_reading),
 	};
 
