@@ -39,8 +39,10 @@ static void *run(void *arg)
 		w->does.work(w->does.self);
 		(void)pthread_mutex_lock(&w->lock);
 		w->busy = false;
+		(void)pthread_mutex_unlock(&w->lock); /* whoever wakes up finds it free */
 		(void)pthread_cond_broadcast(&w->turn);
 		(void)eventfd_write(w->fd, 1); /* fails only if 2^64 writes were not read */
+		(void)pthread_mutex_lock(&w->lock);
 	}
 	(void)pthread_mutex_unlock(&w->lock);
 	return NULL;
@@ -106,8 +108,8 @@ void worker_start(struct worker *w)
 	(void)pthread_mutex_lock(&w->lock);
 	assert(!w->busy);
 	w->busy = true;
-	(void)pthread_cond_broadcast(&w->turn);
 	(void)pthread_mutex_unlock(&w->lock);
+	(void)pthread_cond_broadcast(&w->turn);
 }
 
 bool worker_busy(struct worker *w)
