@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* load — how often a second, and how long each time:
- *   load CLIENTS SECONDS velad SOCKET METHOD:PATH... | velad SOCKET RESERVE:NAME|PLAN: | libvirt URI version|dump NAME|define NAME FILE | hostile SOCKET PATH
+ *   load CLIENTS SECONDS velad SOCKET METHOD:PATH... | velad SOCKET RESERVE:NAME|PLAN: |
+ *                        libvirt URI version|dump NAME|show NAME|define NAME FILE | hostile SOCKET PATH
  * Each client has a connection of its own, and asks as soon as it has its answer. libvirt's clients are threads, because its library waits;
  * velad's are one thread with epoll(7), where they are several and neither RESERVE nor PLAN. Prints
  * "CALLS CALLS_PER_SECOND P50_US P99_US P999_US FAILED". hostile: connections that are silent, slow, send without end, or do
- * not read their answers of PATH; prints nothing. RESERVE is an instance made without a start, and deleted; define, a domain that is defined
- * and undefined, with what libvirt's QEMU driver does to its file and the test driver does not. For tests/bench/api. */
+ * not read their answers of PATH; prints nothing. show: what an instance's document has of a domain, for who knows its name: three calls.
+ * RESERVE is an instance made without a start, and deleted; define, a domain that is defined and undefined, with what libvirt's QEMU driver
+ * does to its file and the test driver does not. For tests/bench/api. */
 #include <fcntl.h>
 #include <libvirt/libvirt.h>
 #include <libvirt/virterror.h>
@@ -149,11 +151,27 @@ static bool define(struct client *c, const char *name, const char *file)
 	return ok;
 }
 
+/* As virsh dumpxml and domstate do. */
+static bool show(struct client *c, const char *name)
+{
+	virDomainPtr domain = virDomainLookupByName(c->conn, name);
+	char *text = domain ? virDomainGetXMLDesc(domain, 0) : NULL;
+	int state, reason;
+	bool ok = text && virDomainGetState(domain, &state, &reason, 0) == 0;
+
+	free(text);
+	if (domain)
+		(void)virDomainFree(domain);
+	return ok;
+}
+
 static bool call_libvirt(struct client *c)
 {
 	unsigned long version;
 	char *text;
 
+	if (strcmp(target[1], "show") == 0)
+		return show(c, target[2]);
 	if (strcmp(target[1], "define") == 0)
 		return define(c, target[2], target[3]);
 	if (!c->domain)
