@@ -313,8 +313,13 @@ int main(int argc, char **argv)
 			fprintf(stderr, "cannot connect to %s\n", target[0]);
 			return 1;
 		}
-		if (libvirt && strcmp(target[1], "dump") == 0)
+		if (libvirt && strcmp(target[1], "dump") == 0) {
 			client[i].domain = virDomainLookupByName(client[i].conn, target[2]);
+			if (!client[i].domain) {
+				fprintf(stderr, "there is no domain %s\n", target[2]);
+				return 1;
+			}
+		}
 		if (n == 1 || waits)
 			(void)pthread_create(&client[i].thread, NULL, run, &client[i]);
 	}
