@@ -7,7 +7,6 @@
 #include "instance/fixture.h"
 #include "instance/op.h"
 #include "instance/rows.h"
-#include "instance/store_schema.h"
 
 static struct store_tx *begin(struct store *s)
 {
@@ -115,91 +114,6 @@ static void older_version(void **state)
 	assert_int_equal(number(s, "SELECT sum(node * 100 + memory + hugepages) FROM cell WHERE instance = 'a' AND cpus = '0-3' AND exclusive"), 708);
 	assert_int_equal(number(s, "PRAGMA user_version"), 15);
 	(void)store_close(s);
-	fx_done(&fx);
-}
-
-/* What a store of version n can have. */
-static void make_version(struct fx *fx, size_t n)
-{
-	static const struct {
-		size_t since;
-		const char *sql;
-	} rows[] = {
-		{ 1, "INSERT INTO operation(id, kind, instance, state, created, finished) VALUES(7, 'create', 'a', 'succeeded', 5, 6);"
-		     "INSERT INTO instance(name, uuid, state, created, request, plan, operation) VALUES('a', 'u', 'running', 5, '{}', '{}', 7);"
-		     "INSERT INTO device(bdf, instance) VALUES('0000:19:00.0', 'a');"
-		     "INSERT INTO step(instance, seq, kind, target, was, wanted, old, state) VALUES('a', 0, 'bind', '0000:19:00.0', 'w', 'v', 'o', 'done');"
-		     "INSERT INTO original VALUES('bind', '0000:19:00.0', 'o')" },
-		{ 2, "INSERT INTO finding VALUES('a', 'rule', 'd', 't', 1, 2, 3)" },
-		{ 3, "INSERT INTO request_key VALUES(0, 'key', 'digest', 7, 5)" },
-		{ 5, "INSERT INTO image VALUES('a', 'raw', 1, 2, 3, 'x')" },
-		{ 6, "INSERT INTO crash VALUES('a', 5)" },
-		{ 12, "UPDATE operation SET grace = 1, began = 2, took = 3, tries = 4, due = 5" },
-		{ 10, "UPDATE instance SET boot = 'b', domain = 'd'" },
-	};
-
-	(void)unlink(fx->store);
-	for (size_t i = 0; i < n; i++)
-		fx_by_hand(fx, store_schemas[i]);
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (rows[i].since <= n)
-			fx_by_hand(fx, rows[i].sql);
-}
-
-/* Of each older version nothing is lost, and what refers to something does so as before. */
-static void every_version(void **state)
-{
-	struct error err = ERROR_INIT;
-	struct fx fx;
-
-	(void)state;
-	fx_new(&fx);
-	for (int n = 1; n < STORE_VERSION; n++) {
-		struct store_tx *tx;
-		struct store *s;
-
-		make_version(&fx, (size_t)n);
-		s = fx_open_store(&fx);
-		assert_int_equal(number(s, "PRAGMA user_version"), STORE_VERSION);
-		assert_int_equal(number(s, "PRAGMA foreign_keys"), 1);
-		assert_int_equal(number(s, "SELECT count(*) FROM operation WHERE id = 7 AND kind = 'create' AND created = 5 AND finished = 6"), 1);
-		assert_int_equal(number(s, "SELECT count(*) FROM instance WHERE uuid = 'u' AND state = 'running' AND operation = 7"), 1);
-		assert_int_equal(number(s, "SELECT count(*) FROM step WHERE was = 'w' AND wanted = 'v' AND old = 'o' AND state = 'done'"), 1);
-		assert_int_equal(number(s, "SELECT sum(times) IS NOT NULL FROM finding"), n >= 2);
-		assert_int_equal(number(s, "SELECT count(*) FROM request_key WHERE operation = 7"), n >= 3);
-		assert_int_equal(number(s, "SELECT count(*) FROM image"), n >= 5);
-		assert_int_equal(number(s, "SELECT count(*) FROM crash"), n >= 6);
-		assert_int_equal(number(s, "SELECT count(*) FROM instance WHERE boot = 'b' AND domain = 'd'"), n >= 10);
-		assert_int_equal(number(s, "SELECT count(*) FROM operation WHERE grace = 1 AND began = 2 AND took = 3 AND tries = 4 AND due = 5"), n >= 12);
-		tx = begin(s);
-		assert_int_equal(store_exec(tx, "DELETE FROM operation", NO_ARGS, &err), -EIO); /* somebody's */
-		(void)store_end(tx);
-		tx = begin(s);
-		assert_int_equal(store_exec(tx, "INSERT INTO finding VALUES('a', 'new', '', '', 1, 1, 1)", NO_ARGS, &err), 0);
-		commit(tx);
-		assert_int_equal(number(s, "SELECT generation = (SELECT change FROM meta) AND generation > 0 FROM instance"), 1);
-		tx = begin(s);
-		assert_int_equal(store_exec(tx, "DELETE FROM instance", NO_ARGS, &err), 0);
-		commit(tx);
-		assert_int_equal(number(s, "SELECT (SELECT count(*) FROM step) + (SELECT count(*) FROM device) + (SELECT count(*) FROM finding)"
-					   " + (SELECT count(*) FROM cell)"), 0);
-		(void)store_close(s);
-	}
-	fx_done(&fx);
-}
-
-/* A row that refers to none, which SQLite itself would not have let in, is found while tables are made anew, and nothing is. */
-static void dangling_row(void **state)
-{
-	struct fx fx;
-
-	(void)state;
-	fx_new(&fx);
-	make_version(&fx, STORE_VERSION - 1);
-	fx_by_hand(&fx, "DELETE FROM instance"); /* foreign keys are off there */
-	refused(&fx, -EBADMSG, "refers to one that is not there");
-	fx_by_hand(&fx, "DELETE FROM step; DELETE FROM device; DELETE FROM finding; DELETE FROM image; DELETE FROM crash; DELETE FROM cell");
-	(void)store_close(fx_open_store(&fx));
 	fx_done(&fx);
 }
 
@@ -392,8 +306,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(commits_stay),
 		cmocka_unit_test(older_version),
-		cmocka_unit_test(every_version),
-		cmocka_unit_test(dangling_row),
 		cmocka_unit_test(one_owner),
 		cmocka_unit_test(operations_kept),
 		cmocka_unit_test(foreign_files),
