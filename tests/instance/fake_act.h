@@ -209,6 +209,14 @@ static inline void fake_disarm(struct fake *f)
 	fake_arm(f, FAKE_NONE, FAKE_BEFORE, 0, false);
 }
 
+/* What a test sets by itself, while threads look at it. */
+#define FAKE_LOCKED(f, statement)                        \
+	do {                                             \
+		(void)pthread_mutex_lock(&(f)->lock);    \
+		statement;                               \
+		(void)pthread_mutex_unlock(&(f)->lock);  \
+	} while (0)
+
 static inline void fake_break(struct fake *f, const char *call)
 {
 	(void)pthread_mutex_lock(&f->lock);

@@ -19,9 +19,7 @@ static void stranger(struct fx *fx, const char *name, enum act_domain state, con
 
 static void silent(struct fx *fx, bool yes)
 {
-	(void)pthread_mutex_lock(&fx->machine->lock);
-	fx->machine->no_libvirt = yes;
-	(void)pthread_mutex_unlock(&fx->machine->lock);
+	FAKE_LOCKED(fx->machine, fx->machine->no_libvirt = yes);
 }
 
 static const char *owner_of(struct fx *fx, char buf[64], const char *bdf)
@@ -161,9 +159,7 @@ static unsigned lists(struct fx *fx, unsigned ms)
 	unsigned n;
 
 	(void)nanosleep(&(struct timespec){ .tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000 }, NULL);
-	(void)pthread_mutex_lock(&fx->machine->lock);
-	n = fx->machine->lists;
-	(void)pthread_mutex_unlock(&fx->machine->lock);
+	FAKE_LOCKED(fx->machine, n = fx->machine->lists);
 	return n;
 }
 

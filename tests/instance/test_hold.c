@@ -243,10 +243,10 @@ static void left_behind(void **state)
 	(void)state;
 	held_new(&h);
 	assert_true(apply(&h.fx, FIRST));
-	h.fx.machine->port[0].w.stuck[ACT_ACS] = 0x40;
+	FAKE_LOCKED(h.fx.machine, h.fx.machine->port[0].w.stuck[ACT_ACS] = 0x40);
 	assert_false(apply(&h.fx, SECOND));
 	expect_ports(&h.fx, 0x5d, 0x5d);
-	h.fx.machine->port[0].w.stuck[ACT_ACS] = 0;
+	FAKE_LOCKED(h.fx.machine, h.fx.machine->port[0].w.stuck[ACT_ACS] = 0);
 	for (int i = 0; i < 100000 && fake_port_ctl(h.fx.machine, 0) != 0x1d; i++)
 		fx_nap();
 	expect_ports(&h.fx, 0x1d, 0x5d);

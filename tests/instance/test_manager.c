@@ -433,7 +433,7 @@ static void failed_json(void **state)
 	(void)state;
 	fx_new(&fx);
 	assert_true(fake_find(fx.machine, test_bdf("0000:19:00.0"))->there);
-	fake_find(fx.machine, test_bdf("0000:19:00.0"))->there = false; /* pulled after the plan was made */
+	FAKE_LOCKED(fx.machine, fake_find(fx.machine, test_bdf("0000:19:00.0"))->there = false); /* pulled after the plan was made */
 	fx_open(&fx);
 	op = fx_create(&fx, &fx_c);
 	assert_false(fx_wait(&fx, op));

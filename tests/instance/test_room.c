@@ -45,9 +45,7 @@ static void while_it_lives(void **state)
 	fx_create_done(&fx, &fx_a);
 	fx_create_done(&fx, &fx_b);
 	expect(&fx, 2, 2);
-	(void)pthread_mutex_lock(&fx.machine->lock);
-	fx.machine->domain[0].state = ACT_DOMAIN_SHUTOFF;
-	(void)pthread_mutex_unlock(&fx.machine->lock);
+	FAKE_LOCKED(fx.machine, fx.machine->domain[0].state = ACT_DOMAIN_SHUTOFF);
 	inst_domain_changed(fx.m, fx.machine->domain[0].name, ACT_DOMAIN_SHUTOFF);
 	fx_await_state(&fx, fx.machine->domain[0].name, "stopped");
 	expect(&fx, 2, 1); /* it will want its memory again */

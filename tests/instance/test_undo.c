@@ -24,7 +24,7 @@ static void undone_new(struct undone *u)
 	op = fx_create(&u->fx, &fx_a);
 	fx_await_call(&u->fx, "domain_start");
 	fake_break(u->fx.machine, "domain_start");
-	u->fx.machine->away = true;
+	FAKE_LOCKED(u->fx.machine, u->fx.machine->away = true);
 	fake_pause(u->fx.machine, "");
 	assert_false(fx_wait(&u->fx, op));
 	fx_expect_state(&u->fx, "a", "failed");
@@ -40,7 +40,7 @@ static void undone_new(struct undone *u)
 static void helper_is_back(struct undone *u)
 {
 	fake_break(u->fx.machine, "");
-	u->fx.machine->away = false;
+	FAKE_LOCKED(u->fx.machine, u->fx.machine->away = false);
 }
 
 /* The devices are nobody's, and as they were; the instance says what it was that failed, and that it is over. */
