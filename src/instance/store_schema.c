@@ -72,10 +72,13 @@ static const char schema_8[] =
 	"ALTER TABLE instance ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;"
 #define NEXT_OF(what) "BEGIN UPDATE meta SET change = change + 1;" \
 		      " UPDATE instance SET generation = (SELECT change FROM meta) WHERE name = " what "; END;"
-	"CREATE TRIGGER instance_made AFTER INSERT ON instance " NEXT_OF("NEW.name")
-	"CREATE TRIGGER instance_changed AFTER UPDATE OF state, error, operation, request ON instance " NEXT_OF("NEW.name")
-	"CREATE TRIGGER finding_made AFTER INSERT ON finding " NEXT_OF("NEW.instance")
+#define TRIGGERS \
+	"CREATE TRIGGER instance_made AFTER INSERT ON instance " NEXT_OF("NEW.name") \
+	"CREATE TRIGGER instance_changed AFTER UPDATE OF state, error, operation, request ON instance " NEXT_OF("NEW.name") \
+	"CREATE TRIGGER finding_made AFTER INSERT ON finding " NEXT_OF("NEW.instance") \
 	"CREATE TRIGGER finding_changed AFTER UPDATE ON finding " NEXT_OF("NEW.instance")
+#define TRIGGER_GONE "CREATE TRIGGER finding_gone AFTER DELETE ON finding " NEXT_OF("OLD.instance")
+	TRIGGERS
 	"PRAGMA user_version = 8;";
 
 /* 9: quarantine is of a place and the card that is in it, serial '' unknown; hangs: a call on it has not returned. */
@@ -95,8 +98,7 @@ static const char schema_10[] =
 	"ALTER TABLE instance ADD COLUMN boot TEXT;"
 	"ALTER TABLE instance ADD COLUMN domain TEXT;"
 	"CREATE TABLE foreign_device(bdf TEXT PRIMARY KEY, domain TEXT NOT NULL, uuid TEXT NOT NULL, runs INTEGER NOT NULL) STRICT;"
-	"CREATE TRIGGER finding_gone AFTER DELETE ON finding BEGIN UPDATE meta SET change = change + 1;"
-	" UPDATE instance SET generation = (SELECT change FROM meta) WHERE name = OLD.instance; END;"
+	TRIGGER_GONE
 	STORE_IDENTIFY ";"
 	"PRAGMA user_version = 10;";
 
@@ -154,11 +156,8 @@ static const char schema_15[] =
 	"DROP TABLE step;"
 	"ALTER TABLE step_15 RENAME TO step;"
 	"CREATE INDEX step_target ON step(kind, target);"
-	"CREATE TRIGGER instance_made AFTER INSERT ON instance " NEXT_OF("NEW.name")
-	"CREATE TRIGGER instance_changed AFTER UPDATE OF state, error, operation, request ON instance " NEXT_OF("NEW.name")
-	"CREATE TRIGGER finding_made AFTER INSERT ON finding " NEXT_OF("NEW.instance")
-	"CREATE TRIGGER finding_changed AFTER UPDATE ON finding " NEXT_OF("NEW.instance")
-	"CREATE TRIGGER finding_gone AFTER DELETE ON finding " NEXT_OF("OLD.instance")
+	TRIGGERS
+	TRIGGER_GONE
 	"PRAGMA user_version = 15;";
 
 const char *const store_schemas[] = { schema_1, schema_2, schema_3, schema_4, schema_5, schema_6, schema_7,
