@@ -97,7 +97,7 @@ static int read_distance(struct inventory *inv, struct host_node *n, struct host
 	size_t i = 0;
 	bool bad = false;
 
-	if (host_read_again(root, text, sizeof(text), NODE_DIR "/node%d/distance", n->id) < 0)
+	if (host_read(root, text, sizeof(text), NODE_DIR "/node%d/distance", n->id) < 0)
 		return 0;
 	while ((word = strsep(&rest, " ")) && !bad) {
 		if (!*word)

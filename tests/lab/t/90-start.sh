@@ -4,8 +4,8 @@
 # only by name
 #
 # What velad adds to a start: a guest is started by velad, twice, and, with velad stopped, by virsh from the XML that it was started from, in
-# turns. So the first start of a turn is that of a velad that was started just before. What a start of velad's took beside its step "domain", which is libvirt's, is all that velad can have added; the other turns say
-# whether libvirt is slower for velad than for virsh.
+# turns. So the first start of a turn is that of a velad that was started just before. What a start of velad's took beside its step "domain",
+# which is libvirt's, is all that velad can have added; the other turns say whether libvirt is slower for velad than for virsh.
 #
 # shellcheck disable=SC2016 # scripts for the emulated host are in single quotes
 
