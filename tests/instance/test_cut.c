@@ -3,7 +3,8 @@
  * delete and the recovery after either; memory and files run out. Afterwards the store can be read, what was accepted
  * is there, the machine is as it was or the operation is finished.
  *
- * MEMORY_STEP=1, AGAIN_STEP=1: at every single allocation, every two writes (make chaos); else some of them. */
+ * MEMORY_STEP=1, AGAIN_STEP=1: at every single allocation, every two writes (make chaos); else some of them.
+ * MEMORY_FIRST: the first of these allocations, so that several runs of MEMORY_STEP=n share them, at 1 to n. */
 #include <sys/resource.h>
 
 #include "instance/cut.h"
@@ -201,7 +202,7 @@ static bool cut_at(enum job job, const struct cut *how, unsigned second)
 	return ended;
 }
 
-static unsigned step_of(const char *name, unsigned otherwise)
+static unsigned number_of(const char *name, unsigned otherwise)
 {
 	const char *text = getenv(name);
 
@@ -241,7 +242,7 @@ static void power_goes(void **state)
 
 static void again_during_recovery(void **state)
 {
-	unsigned step = step_of("AGAIN_STEP", 7), n = 0;
+	unsigned step = number_of("AGAIN_STEP", 7), n = 0;
 
 	(void)state;
 	for (unsigned k = 10; k < 40; k += step)
@@ -281,10 +282,10 @@ static void disk_fails(void **state)
 	}
 }
 
-/* Memory is short once, at allocation k: of every MEMORY_STEP-th k, all with MEMORY_STEP=1. */
+/* Memory is short once, at allocation k: at every MEMORY_STEP-th from MEMORY_FIRST on, all with MEMORY_STEP=1. */
 static void memory_fails(enum job job)
 {
-	unsigned step = step_of("MEMORY_STEP", 97), k = 1, n = 0;
+	unsigned step = number_of("MEMORY_STEP", 97), k = number_of("MEMORY_FIRST", 1), n = 0;
 	bool fired = true;
 
 	if (!cut_has_memory())
