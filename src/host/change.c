@@ -44,6 +44,21 @@ void host_changes_merge(struct host_changes *c, const struct host_changes *more)
 	c->host |= more->host;
 }
 
+bool host_changes_cover(const struct host_changes *c, const struct host_changes *which)
+{
+	size_t k = 0;
+
+	if (c->lost || which->lost)
+		return c->lost;
+	for (size_t i = 0; i < which->n; i++) { /* both are sorted */
+		while (k < c->n && bdf_cmp(c->at[k].bdf, which->at[i].bdf) < 0)
+			k++;
+		if (k == c->n || !bdf_eq(c->at[k].bdf, which->at[i].bdf) || (which->at[i].what & ~c->at[k].what))
+			return false;
+	}
+	return true;
+}
+
 void host_changes_done(struct host_changes *c)
 {
 	free(c->at);

@@ -31,6 +31,7 @@ struct host_changes {
 /* Beyond the limit, and without memory, `lost` is set. */
 void host_changes_add(struct host_changes *c, struct bdf bdf, unsigned what);
 void host_changes_merge(struct host_changes *c, const struct host_changes *more);
+bool host_changes_cover(const struct host_changes *c, const struct host_changes *which); /* the functions of which are in c, with what is said of them */
 void host_changes_done(struct host_changes *c); /* empty then, and usable */
 
 static inline bool host_changes_any(const struct host_changes *c)

@@ -41,6 +41,19 @@ static void note_header(struct host_config *c, const char *path)
 		(void)host_config_read(c, off, 1, &v);
 }
 
+/* It is being read until it is closed. */
+static int open_file(struct host_root *r, const char *path)
+{
+	int fd = progress_begin(r, path);
+
+	if (fd < 0)
+		return fd;
+	fd = root_open_asked(r, path);
+	if (fd < 0)
+		progress_end();
+	return fd;
+}
+
 int host_config_open(struct host_config *ret, struct host_root *r, const char *fmt, ...)
 {
 	struct host_config c = { .root = r, .fd = -1 };
@@ -56,7 +69,7 @@ int host_config_open(struct host_config *ret, struct host_root *r, const char *f
 			e = !t ? -ENOENT : t->type == TEXT_ERROR ? -t->error : -EINVAL;
 		c.text = t;
 	} else {
-		c.fd = root_open_asked(r, path);
+		c.fd = open_file(r, path);
 		e = c.fd < 0 ? c.fd : 0;
 	}
 	record_error(&r->record, path, e);
@@ -129,6 +142,7 @@ void host_config_close(struct host_config *c)
 	c->note = NULL;
 	if (c->fd >= 0) {
 		(void)close(c->fd);
+		progress_end();
 		c->root->syscalls++;
 	}
 	c->fd = -1;

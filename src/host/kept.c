@@ -67,12 +67,14 @@ static struct kept_file *find(struct host_root *r, const char *path)
 	return add(r, path);
 }
 
-int kept_read(struct host_root *r, char *buf, size_t size, size_t *len, const char *path)
+/* Bytes; -1: it is to be read as any other. Who finds the lock held does not wait for a read that may not return. */
+static ssize_t read_kept(struct host_root *r, char *buf, size_t size, const char *path)
 {
 	struct kept_file *f;
 	ssize_t n = -1;
 
-	(void)pthread_mutex_lock(&r->kept.lock);
+	if (pthread_mutex_trylock(&r->kept.lock) != 0)
+		return -1;
 	f = find(r, path);
 	if (f) {
 		n = pread(f->fd, buf, size, 0);
@@ -81,6 +83,17 @@ int kept_read(struct host_root *r, char *buf, size_t size, size_t *len, const ch
 			forget(&r->kept, f);
 	}
 	(void)pthread_mutex_unlock(&r->kept.lock);
+	return n;
+}
+
+int kept_read(struct host_root *r, char *buf, size_t size, size_t *len, const char *path)
+{
+	ssize_t n = progress_begin(r, path);
+
+	if (n < 0)
+		return (int)n;
+	n = read_kept(r, buf, size, path);
+	progress_end();
 	if (n < 0 || (size_t)n >= size / 2) /* another one is there now, or none; or it is longer than one read */
 		return root_read(r, buf, size, len, path, 0);
 	*len = (size_t)n;

@@ -85,7 +85,8 @@ static int judge(struct pci_reader *rd, int r, const char *name)
 {
 	if (r < 0 && r != -ENOENT && host_finding_add(rd->inv, "pci.attr-unreadable", rd->bdf, "cannot use its %s: %s",
 						      name, r == -ERANGE ? "the number is too big" :
-						      r == -EINVAL ? "it is not what it should be" : strerror(-r)) < 0)
+						      r == -EINVAL ? "it is not what it should be" :
+						      r == -ETIMEDOUT ? "reading it does not return" : strerror(-r)) < 0)
 		rd->oom = true;
 	return r;
 }

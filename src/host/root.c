@@ -3,11 +3,9 @@
  * what it costs and, when asked, records what it gave. */
 #include "host/root.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdalign.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +24,13 @@
 #define TEXT_FILE_MAX (256u * 1024 * 1024)
 #define READ_ALL_MAX  (1024 * 1024)
 
+static void init_locks(struct host_root *r)
+{
+	(void)pthread_mutex_init(&r->vpd.lock, NULL); /* glibc: never fails without attributes */
+	(void)pthread_mutex_init(&r->avoided.lock, NULL);
+	kept_init(&r->kept);
+}
+
 int host_root_open(struct host_root **ret, const char *dir, struct error *err)
 {
 	auto_(host_root_close) struct host_root *r = calloc(1, sizeof(*r));
@@ -33,8 +38,7 @@ int host_root_open(struct host_root **ret, const char *dir, struct error *err)
 
 	if (!r)
 		return error_set(err, -ENOMEM, "no memory");
-	(void)pthread_mutex_init(&r->vpd.lock, NULL); /* glibc: never fails without attributes */
-	kept_init(&r->kept);
+	init_locks(r);
 	r->fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (r->fd < 0)
 		/* cppcheck-suppress memleak ; auto_ frees it, cppcheck does not know the attribute */
@@ -53,8 +57,7 @@ int host_root_parse_text(struct host_root **ret, const char *text, size_t len, c
 
 	if (!r)
 		return error_set(err, -ENOMEM, "no memory");
-	(void)pthread_mutex_init(&r->vpd.lock, NULL);
-	kept_init(&r->kept);
+	init_locks(r);
 	r->fd = -1;
 	e = rdmatopo_is(text, len) ? rdmatopo_parse(&r->text, text, len, name, err)
 				   : text_host_parse(&r->text, text, len, name, err);
@@ -83,6 +86,7 @@ struct host_root *host_root_close(struct host_root *r)
 		text_host_free(r->text);
 		text_host_free(r->record.host);
 		kept_done(&r->kept);
+		avoided_done(&r->avoided);
 		(void)pthread_mutex_destroy(&r->vpd.lock);
 		free(r->vpd.known);
 		free(r);
@@ -194,7 +198,7 @@ bool host_is_plain(struct host_root *r, const char *fmt, ...)
 
 /* ---- files -------------------------------------------------------------------------------------- */
 
-int root_read(struct host_root *r, char *buf, size_t size, size_t *len, const char *path, uint64_t resolve)
+static int read_file(struct host_root *r, char *buf, size_t size, size_t *len, const char *path, uint64_t resolve)
 {
 	autoclose int fd = root_open_how(r, path, O_RDONLY | O_NOCTTY, resolve);
 	size_t n = 0;
@@ -217,6 +221,17 @@ int root_read(struct host_root *r, char *buf, size_t size, size_t *len, const ch
 	}
 	*len = n;
 	return 0;
+}
+
+int root_read(struct host_root *r, char *buf, size_t size, size_t *len, const char *path, uint64_t resolve)
+{
+	int e = progress_begin(r, path);
+
+	if (e == 0) {
+		e = read_file(r, buf, size, len, path, resolve);
+		progress_end();
+	}
+	return e;
 }
 
 /* more: what was cut off begins so; a dump has it, so that it is cut for the next reader, too. */
@@ -322,17 +337,11 @@ static int text_bytes(struct text_host *host, uint8_t *buf, size_t size, size_t 
 	return 0;
 }
 
-int host_read_bytes(struct host_root *r, uint8_t *buf, size_t size, size_t *len, const char *fmt, ...)
+static int read_all_bytes(struct host_root *r, uint8_t *buf, size_t size, size_t *len, const char *path)
 {
-	char path[HOST_PATH_MAX];
 	autoclose int fd = -1;
 	ssize_t got = 1;
-	int e = PATH_OF(path, fmt);
 
-	if (e < 0)
-		return e;
-	if (r->text)
-		return text_bytes(r->text, buf, size, len, path);
 	fd = root_open(r, path, O_RDONLY | O_NOCTTY);
 	if (fd == -EACCES)
 		fd = root_open_asked(r, path);
@@ -344,6 +353,22 @@ int host_read_bytes(struct host_root *r, uint8_t *buf, size_t size, size_t *len,
 			return -errno;
 	}
 	return fd < 0 ? fd : 0;
+}
+
+int host_read_bytes(struct host_root *r, uint8_t *buf, size_t size, size_t *len, const char *fmt, ...)
+{
+	char path[HOST_PATH_MAX];
+	int e = PATH_OF(path, fmt);
+
+	if (e == 0 && r->text)
+		return text_bytes(r->text, buf, size, len, path);
+	if (e == 0)
+		e = progress_begin(r, path);
+	if (e < 0)
+		return e;
+	e = read_all_bytes(r, buf, size, len, path);
+	progress_end();
+	return e;
 }
 
 int host_open(struct host_root *r, const char *fmt, ...)
@@ -406,200 +431,4 @@ int host_write_at(struct host_root *r, const void *bytes, size_t len, size_t off
 	int e = PATH_OF(path, fmt);
 
 	return e < 0 ? e : write_path(r, path, bytes, len, off, 0);
-}
-
-/* ---- links and directories ---------------------------------------------------------------------- */
-
-static int read_target(struct host_root *r, char *buf, size_t size, int fd, const char *path)
-{
-	ssize_t n = readlinkat(fd, path, buf, size);
-
-	r->syscalls++;
-	if (n < 0)
-		return errno == ENOENT && !*path ? -EINVAL : -errno; /* readlink(2), empty path: not a link */
-	if ((size_t)n == size)
-		return -ENAMETOOLONG;
-	buf[n] = '\0';
-	return 0;
-}
-
-static int dir_link(struct host_root *r, char *buf, size_t size, const char *path)
-{
-	/* the link itself must be opened: its parent may lie behind other links of the fixture */
-	autoclose int fd = root_open(r, path, O_PATH | O_NOFOLLOW);
-
-	if (fd < 0)
-		return fd;
-	r->syscalls++; /* close */
-	return read_target(r, buf, size, fd, "");
-}
-
-/* What is no link: a directory, or something that a dump has as this error. */
-static void record_other(struct host_root *r, const char *path, int error)
-{
-	const struct text_entry *e = r->text ? text_host_find(r->text, path) : NULL;
-	int fd = r->text ? -1 : root_open(r, path, O_PATH | O_DIRECTORY | O_NOFOLLOW);
-
-	if (fd >= 0 || (r->text && (!e || e->type == TEXT_DIR)))
-		record_add(&r->record, &(struct text_entry){ .path = path, .type = TEXT_DIR });
-	else
-		record_add(&r->record, &(struct text_entry){ .path = path, .type = TEXT_ERROR, .error = error });
-	if (fd >= 0)
-		(void)close(fd);
-}
-
-/* Where a link should be and is none, a dump must lead to the same answer. */
-static void record_asked(struct host_root *r, const char *path, const char *target, int e)
-{
-	if (r->record.host && e == -EINVAL)
-		record_other(r, path, EINVAL);
-	else
-		record_link(&r->record, path, target, e);
-}
-
-int host_link(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
-{
-	char path[HOST_PATH_MAX];
-	int e = PATH_OF(path, fmt);
-
-	if (e == 0)
-		e = r->text ? text_host_link(r->text, buf, size, path) : dir_link(r, buf, size, path);
-	record_asked(r, path, buf, e);
-	return e;
-}
-
-int host_link_plain(struct host_root *r, char *buf, size_t size, const char *fmt, ...)
-{
-	char path[HOST_PATH_MAX];
-	int e = PATH_OF(path, fmt);
-
-	if (e == 0)
-		e = r->text ? text_host_link(r->text, buf, size, path) : read_target(r, buf, size, r->fd, path);
-	record_asked(r, path, buf, e);
-	return e;
-}
-
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static int names_add(struct host_names *names, size_t *size, struct arena *arena, const char *name, size_t len)
-{
-	char *copy;
-
-	if (names->n == *size) {
-		size_t more = *size ? *size * 2 : 64;
-		const char **p = arena_array(arena, more, sizeof(*p));
-
-		if (!p)
-			return -ENOMEM;
-		if (names->n)
-			memcpy(p, names->name, names->n * sizeof(*p));
-		names->name = p;
-		*size = more;
-	}
-	copy = arena_alloc(arena, len + 1);
-	if (!copy)
-		return -ENOMEM;
-	memcpy(copy, name, len);
-	names->name[names->n++] = copy;
-	return 0;
-}
-
-/* getdents64(2) itself, not readdir(3): so the calls can be counted. */
-static int dir_list(struct host_root *r, struct host_names *names, struct arena *arena, const char *path)
-{
-	autoclose int fd = root_open(r, path, O_RDONLY | O_DIRECTORY);
-	alignas(struct dirent64) char buf[32768];
-	ssize_t len = 1;
-	size_t size = 0;
-
-	if (fd < 0)
-		return fd;
-	r->syscalls++; /* close */
-	while (len > 0) {
-		len = getdents64(fd, buf, sizeof(buf));
-		r->syscalls++;
-		for (ssize_t at = 0; at < len; at += ((struct dirent64 *)(void *)(buf + at))->d_reclen) {
-			const char *name = ((struct dirent64 *)(void *)(buf + at))->d_name;
-
-			if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
-			    names_add(names, &size, arena, name, strlen(name)) < 0)
-				return -ENOMEM;
-		}
-	}
-	return len < 0 ? -errno : 0;
-}
-
-static int text_list(struct host_root *r, struct host_names *names, struct arena *arena, const char *path)
-{
-	const struct text_entry *self = text_host_find(r->text, path);
-	char prefix[HOST_PATH_MAX + 1];
-	size_t n = strlen(path) + 1, size = 0, i;
-
-	if (self && self->type != TEXT_DIR)
-		return self->type == TEXT_ERROR ? -self->error : -ENOTDIR;
-	(void)snprintf(prefix, sizeof(prefix), "%s/", path);
-	i = text_host_from(r->text, prefix);
-	if (!self && (i == r->text->n || strncmp(r->text->entry[i].path, prefix, n) != 0))
-		return -ENOENT;
-	for (; i < r->text->n && strncmp(r->text->entry[i].path, prefix, n) == 0; i++) {
-		const char *name = r->text->entry[i].path + n;
-		size_t len = strcspn(name, "/");
-		const char *last = names->n ? names->name[names->n - 1] : NULL;
-		int e = 0;
-
-		/* "a/x", "a-b/y" and "a/z" sort so that a name's entries may be apart by others */
-		if (!last || strlen(last) != len || memcmp(last, name, len) != 0)
-			e = names_add(names, &size, arena, name, len);
-		if (e < 0)
-			return e;
-	}
-	return 0;
-}
-
-/* A dump must show what a listing showed: links, directories and files that nobody reads for themselves. */
-static void record_child(struct host_root *r, const char *path)
-{
-	char target[HOST_PATH_MAX];
-
-	if ((r->text ? text_host_link(r->text, target, sizeof(target), path) : dir_link(r, target, sizeof(target), path)) == 0)
-		record_add(&r->record, &(struct text_entry){ .path = path, .type = TEXT_LINK, .value = target });
-	else
-		record_other(r, path, ENODATA);
-}
-
-static void record_names(struct host_root *r, const char *path, const struct host_names *names)
-{
-	char child[HOST_PATH_MAX];
-
-	record_add(&r->record, &(struct text_entry){ .path = path, .type = TEXT_DIR });
-	for (size_t i = 0; i < names->n; i++)
-		if (snprintf(child, sizeof(child), "%s/%s", path, names->name[i]) < (int)sizeof(child))
-			record_child(r, child);
-}
-
-int host_list(struct host_root *r, struct host_names *ret, struct arena *arena, const char *fmt, ...)
-{
-	struct host_names names = { 0 };
-	char path[HOST_PATH_MAX];
-	size_t n = 0;
-	int e = PATH_OF(path, fmt);
-
-	if (e == 0)
-		e = r->text ? text_list(r, &names, arena, path) : dir_list(r, &names, arena, path);
-	record_error(&r->record, path, e);
-	if (e < 0)
-		return e;
-	if (names.n)
-		qsort(names.name, names.n, sizeof(*names.name), by_name);
-	for (size_t i = 0; i < names.n; i++)
-		if (n == 0 || strcmp(names.name[n - 1], names.name[i]) != 0)
-			names.name[n++] = names.name[i];
-	names.n = n;
-	if (r->record.host)
-		record_names(r, path, &names);
-	*ret = names;
-	return 0;
 }

@@ -29,6 +29,12 @@ struct kept { /* src/host/kept.c: files that stay open */
 	size_t            n;
 };
 
+struct avoided { /* src/host/progress.c: files that are not read */
+	pthread_mutex_t lock; /* of the rest, but that n may be looked at */
+	char          **path; /* owned, each of them, too */
+	atomic_uint     n;
+};
+
 struct host_root {
 	int               fd;   /* the directory; -1 for a text host */
 	bool              machine;
@@ -38,6 +44,7 @@ struct host_root {
 	void             *opener_self;               /* borrowed */
 	struct vpd_seen   vpd;
 	struct kept       kept;
+	struct avoided    avoided;
 	atomic_uint_fast64_t syscalls, config_dwords;
 };
 
@@ -47,5 +54,9 @@ int root_open(struct host_root *r, const char *path, uint64_t flags); /* a descr
 /* What is in a file, as much of it as there is room for; of a directory, not of a text host. 0 or -errno. */
 int root_read(struct host_root *r, char *buf, size_t size, size_t *len, const char *path, uint64_t resolve);
 int kept_read(struct host_root *r, char *buf, size_t size, size_t *len, const char *path); /* the same, and it stays open */
+/* Around the reading of a file. -ETIMEDOUT: it is avoided (host/progress), and there is nothing to end. */
+int  progress_begin(struct host_root *r, const char *path);
+void progress_end(void);
+void avoided_done(struct avoided *a);
 void kept_init(struct kept *k);
 void kept_done(struct kept *k);

@@ -254,6 +254,35 @@ static void a_missing_socket_is_named(void **state)
 	assert_null(w);
 }
 
+static struct host_changes changes(const char *bdf, unsigned what)
+{
+	struct host_changes c = { 0 };
+
+	host_changes_add(&c, test_bdf("0000:1a:00.0"), HOST_CHANGE_STATE);
+	host_changes_add(&c, test_bdf(bdf), what);
+	host_changes_add(&c, test_bdf("0000:40:00.0"), HOST_CHANGE_NET);
+	return c;
+}
+
+static void one_set_covers_another(void **state)
+{
+	struct host_changes all = changes("0000:2a:00.0", HOST_CHANGE_ANEW), none = { 0 }, other = changes("0000:2a:00.1", HOST_CHANGE_STATE);
+	struct host_changes less = changes("0000:2a:00.0", HOST_CHANGE_STATE), lost = { .lost = true };
+
+	(void)state;
+	assert_true(host_changes_cover(&all, &all));
+	assert_true(host_changes_cover(&all, &less));
+	assert_false(host_changes_cover(&less, &all)); /* the state is not all of it */
+	assert_false(host_changes_cover(&all, &other));
+	assert_true(host_changes_cover(&all, &none));
+	assert_false(host_changes_cover(&none, &all));
+	assert_true(host_changes_cover(&lost, &all)); /* everything */
+	assert_false(host_changes_cover(&all, &lost));
+	host_changes_done(&all);
+	host_changes_done(&less);
+	host_changes_done(&other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -264,6 +293,7 @@ int main(void)
 		cmocka_unit_test(the_kernel_here),
 		cmocka_unit_test(other_senders_are_ignored),
 		cmocka_unit_test(a_missing_socket_is_named),
+		cmocka_unit_test(one_set_covers_another),
 	};
 
 	return cmocka_run_group_tests_name("watch", tests, NULL, NULL);
