@@ -89,6 +89,7 @@ static int read_request(struct api_request *req, struct call *call, const struct
 	call->came = call->came ? call->came : now;
 	req->came = call->came;
 	req->id = call->id;
+	req->mark = &call->mark;
 	req->late = call->until && now >= call->until;
 	return err->code;
 }

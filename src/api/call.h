@@ -23,6 +23,7 @@ struct call {
 	size_t                 held;  /* bytes of it that its user answers for */
 	uint64_t               id;
 	uint64_t               came;  /* when its handler was called first, or it was put into a batch last; 0: not yet */
+	uint64_t               mark;  /* its handler's */
 	uint64_t               until; /* it waits, at the latest until then; 0: it has not waited yet */
 	struct call           *next;  /* that waits, or of the batch */
 	const struct api_route *route; /* of one in the batch, and the next two, which live as long as the request */

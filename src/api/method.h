@@ -25,6 +25,7 @@ struct api_request { /* all texts borrowed */
 	uid_t       uid;                  /* of the peer (SO_PEERCRED); (uid_t)-1 unknown */
 	uint64_t    id;                   /* no other request has it */
 	uint64_t    came;                 /* when its handler was called first, of batched routes when it was put into this batch; of CLOCK_MONOTONIC */
+	uint64_t   *mark;                 /* its handler's own from one call to the next; 0 at first */
 	bool        late;                 /* it has waited as long as it may: API_WAIT is no answer any more */
 };
 

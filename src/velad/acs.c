@@ -71,14 +71,14 @@ static json_object *held_json(const struct topo *t, const struct inst_acs_hold *
 	return json_finish(&o);
 }
 
-static int get(struct manager *m, struct api_response *res, bool exclusive, struct error *err)
+static int get(struct manager *m, const struct api_request *req, struct api_response *res, bool exclusive, struct error *err)
 {
 	auto_(plan_acs_free) struct plan_acs *plan = NULL;
 	struct inst_acs_hold *hold = NULL;
 	struct arena arena = { 0 };
 	json_object *held = NULL;
 	size_t n = 0;
-	int r = current_catch_up(m->now, CURRENT_CONTROLS, err);
+	int r = methods_catch_up(m, CURRENT_CONTROLS, req, res, err);
 
 	if (r == 0)
 		r = plan_acs_all(&plan, current_topo(m->now), exclusive, err);
@@ -96,14 +96,12 @@ static int get(struct manager *m, struct api_response *res, bool exclusive, stru
 
 int acs_get(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
-	(void)req;
-	return get(self, res, false, err);
+	return get(self, req, res, false, err);
 }
 
 int acs_get_exclusive(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
-	(void)req;
-	return get(self, res, true, err);
+	return get(self, req, res, true, err);
 }
 
 /* No event says that somebody wrote to a port, so all is read first. */
@@ -115,7 +113,7 @@ int acs_post_apply(void *self, const struct api_request *req, struct api_respons
 	struct arena arena = { 0 };
 	uint64_t op = 0;
 	size_t n = 0;
-	int r = current_catch_up(m->now, CURRENT_ALL, err);
+	int r = methods_catch_up(m, CURRENT_ALL, req, res, err);
 
 	if (r == 0)
 		r = methods_match(m, req, err);
@@ -126,7 +124,7 @@ int acs_post_apply(void *self, const struct api_request *req, struct api_respons
 	if (r == 0)
 		r = inst_acs_apply(m->instances, &op, plan, err);
 	arena_done(&arena);
-	return r < 0 ? r : methods_operation(m, res, op, err);
+	return r != 0 ? r : methods_operation(m, res, op, err);
 }
 
 int acs_post_restore(void *self, const struct api_request *req, struct api_response *res, struct error *err)

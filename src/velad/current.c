@@ -3,19 +3,15 @@
 
 #include <errno.h>
 #include <json-c/json.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <time.h>
 
-#include "act/act.h"
-#include "act/remote.h"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/log.h"
-#include "guest/guest.h"
 #include "host/change.h"
 #include "host/inventory.h"
 #include "host/watch.h"
@@ -24,81 +20,56 @@
 #include "topo/topo.h"
 #include "velad/history.h"
 #include "velad/patience.h"
-#include "velad/worker.h"
+#include "velad/readers.h"
 
 #define YOUNG_USEC  1000000u  /* memory figures; without events, everything */
 #define OLD_USEC    10000000u /* then what has no event, and is no register, is read anew */
 #define QUIET_USEC  20000u    /* so long nothing comes: it is over */
 #define BURST_USEC  500000u   /* so long one waits for that */
 
-struct job { /* a thread's; nobody else touches it meanwhile */
-	const struct current_env *env;
-	struct topo              *old; /* a reference */
-	struct host_changes       what;
-	struct topo              *fresh;  /* NULL: there was nothing to read */
-	bool                      check;  /* that the bus has what old has, and no more */
-	bool                      whole;  /* everything was read */
-	json_object              *items;  /* what differs from old; NULL: no old, nothing fresh, or no memory */
-	bool                      helper; /* velad-helper was away: is it there again? */
-	bool                      hears;  /* there is a watch */
-	struct host_watch        *watch;  /* one that there can be now; NULL none */
-	int                       r;
-	struct error              err;
-};
+#define AWAIT_USEC  1000u     /* so long the loop waits for a reading itself: most take less, and others come that much later */
+#define RETRY_MS    1000u     /* what cannot be read is not asked again and again */
+#define RETRY_MS_MAX 64000u
+#define PAST_MAX    8
+#define VERIFIES    (1ull << 63) /* of a mark: it is for what a plan stands on */
 
 struct current {
 	struct current_env  env;
 	struct topo        *topo;
 	uint64_t            scanned, host_read, controls_read; /* when everything, what concerns the host, registers were read */
+	struct readers     *readers; /* owned */
+	struct wanted { /* of the next reading */
+		struct host_changes what;
+		bool                check;              /* that nothing came or went unheard, or else all is read */
+		bool                plan, host, controls; /* it is as fresh as these need it */
+		bool                verify;               /* a plan stands on it */
+		uint64_t            news; /* with plan: what the instances' number was before it began */
+	} wanted, now; /* and of the one that is under way, without its list */
+	struct {
+		uint64_t            serial;
+		struct host_changes what;
+	} past[PAST_MAX]; /* what the last ones have read: others may be under way when who waited for one asks */
+	uint64_t            serial, done; /* the numbers of the last that was begun, and that is through */
+	struct {
+		uint64_t     serial; /* of the last that failed; 0: none did */
+		struct error err;
+	} failed;
+	struct backoff      retry;
 	struct {
 		uint64_t began, news; /* the last reading for a plan; began 0: none, or it failed */
 	} plan;
+	uint64_t            began; /* the one that is under way */
 	struct host_watch  *watch;  /* NULL: nothing can be heard */
 	sd_event_source    *io[HOST_WATCH_FDS], *timer;
 	struct patience     patience;  /* with velad-helper */
 	struct host_changes heard;     /* and not looked at yet */
 	struct host_changes disturbed; /* heard since velad last said that it has changed the machine */
 	uint64_t            first;     /* when the first of `heard` came */
-	bool                reading;   /* the thread has a job, which is not settled yet */
-	struct worker      *worker;    /* owned */
-	struct job          job;
 	struct history      history;
+	bool                ready, awaited; /* the first reading is through; who asked waits for one */
 };
 
-/* ---- reading ---------------------------------------------------------------------------------------- */
-
-/* What changed if that is possible, else everything. Called from either thread. */
-static int look(struct topo **ret, bool *whole, const struct topo *old, const struct host_changes *what,
-		const struct current_env *env, struct error *err)
-{
-	auto_(host_inventory_free) struct inventory *inv = NULL;
-	int r = host_inventory_follow(&inv, whole, old ? topo_inventory(old) : NULL, what, env->root, env->kinds, err);
-
-	if (r == 0)
-		r = old ? topo_build_upon(ret, old, inv, err) : topo_build(ret, inv, 0, err);
-	if (r == 0) {
-		inv = NULL; /* the topology's now */
-		return 0;
-	}
-	/* what the kernel said of some file is not what the API says of some object: -ENOENT is no 404 */
-	err->code = r == -ENOMEM ? r : -ENODEV;
-	return error_prefix(err, "reading the host");
-}
-
-/* Whether what came or went is more than VFs. */
-static bool has_cards(json_object *items)
-{
-	bool any = false;
-
-	for (size_t i = 0; i < json_object_array_length(items); i++) {
-		json_object *item = json_object_array_get_idx(items, i);
-		const char *what = json_object_get_string(json_object_object_get(item, "what"));
-		const char *kind = json_object_get_string(json_object_object_get(item, "kind"));
-
-		any = any || ((strcmp(what, "added") == 0 || strcmp(what, "removed") == 0) && kind && strcmp(kind, "vf") != 0);
-	}
-	return any;
-}
+/* ---- what was read ---------------------------------------------------------------------------------- */
 
 static int number(struct current *c, struct topo *fresh, json_object *items, struct error *err)
 {
@@ -117,79 +88,33 @@ static int number(struct current *c, struct topo *fresh, json_object *items, str
 	history_log(generation, items);
 	inst_machine_changed(c->env.instances);
 	inst_rest(c->env.instances);
-	if (has_cards(items))
+	if (history_has_cards(items))
 		inst_cards_changed(c->env.instances);
 	history_add(&c->history, generation, time(NULL), json_object_get(items));
 	return 0;
 }
 
-/* Takes what the job has read. Without a difference it is kept only for what is none: memory, at which plans look. Or else one
+/* Takes what was read. Without a difference it is kept only for what is none: memory, at which plans look. Or else one
  * inventory after the other would be kept, as the next borrows from it. */
-static int adopt(struct current *c, struct job *j, bool memory, struct error *err)
+static int adopt(struct current *c, struct reading *j, struct error *err)
 {
 	auto_(topo_unref) struct topo *t = steal(j->fresh);
 	json_object *items = j->items;
-	bool whole = j->whole;
 	int r = 0;
 
 	if (c->topo && !items)
 		r = error_set(err, -ENOMEM, "no memory for a topology");
 	else if (!items || json_object_array_length(items))
 		r = number(c, t, items, err);
-	if (r < 0) {
-		c->heard.lost = true; /* or it would be forgotten */
+	if (r < 0)
 		return r;
-	}
-	if (!items || json_object_array_length(items) || whole || memory) {
+	if (!items || json_object_array_length(items) || j->whole || j->what.memory || j->what.host) {
 		topo_unref(c->topo);
 		c->topo = steal(t);
 	}
-	if (whole)
+	if (j->whole)
 		c->scanned = c->host_read = c->controls_read = clock_usec(CLOCK_MONOTONIC);
 	return 0;
-}
-
-static bool may_hear(const struct current_env *env)
-{
-	return env->uevents || host_root_is_machine(env->root);
-}
-
-/* What the loop may not do by itself: it opens no files. Before a plan also what writes its XML is loaded, once. */
-static void do_job(void *self)
-{
-	struct current *c = self;
-	struct job *j = &c->job;
-	struct error ignored = ERROR_INIT; /* who writes XML is told */
-
-	act_remote_hasty();
-	if (j->what.lost || j->what.n)
-		(void)malloc_trim(0); /* inventories and topologies have gone since */
-	if (j->what.memory)
-		(void)guest_load(&ignored);
-	if (j->helper && act_machine_helper(j->env->machine, true, &ignored) == 0)
-		j->what.lost = true; /* what it opens was not known */
-	if (j->helper && j->what.lost && !j->hears && may_hear(j->env))
-		(void)host_watch_open(&j->watch, j->env->root, j->env->uevents, &ignored);
-	if (j->check && !host_inventory_complete(topo_inventory(j->old), j->env->root)) {
-		log_warning("functions came or went, and nothing was heard of it");
-		j->what.lost = true;
-	}
-	if (host_changes_any(&j->what))
-		j->r = look(&j->fresh, &j->whole, j->old, &j->what, j->env, &j->err);
-	if (j->fresh && j->old)
-		j->items = topo_diff(j->old, j->fresh);
-}
-
-/* ---- its end ---------------------------------------------------------------------------------------- */
-
-static void job_done(struct job *j)
-{
-	host_changes_done(&j->what);
-	topo_unref(j->old);
-	topo_unref(j->fresh);
-	json_object_put(j->items);
-	(void)host_watch_close(j->watch);
-	*j = (struct job){ 0 };
 }
 
 static void stop_hearing(struct current *c)
@@ -212,7 +137,7 @@ static int add_sources(struct current *c)
 }
 
 /* The reader's. */
-static void take_watch(struct current *c, struct job *j)
+static void take_watch(struct current *c, struct reading *j)
 {
 	if (!j->watch)
 		return;
@@ -223,56 +148,10 @@ static void take_watch(struct current *c, struct job *j)
 		log_info("changes of the machine are heard of from here on");
 }
 
-/* Waits for the thread, if it runs, and takes what it read. */
-static int settle(struct current *c, struct error *err)
+static void set_timer(struct current *c, uint64_t at)
 {
-	struct job *j = &c->job;
-	int r = 0;
-
-	if (!c->reading)
-		return 0;
-	worker_await(c->worker);
-	c->reading = false;
-	if (j->fresh)
-		r = adopt(c, j, j->what.memory || j->what.host, err);
-	if (j->r < 0) {
-		c->heard.lost = true;
-		*err = j->err;
-		r = j->r;
-	}
-	take_watch(c, j);
-	job_done(j);
-	patience_mind(&c->patience);
-	return r;
-}
-
-/* As settle(), of what is to be read at once. It is read by the thread, too: reading takes system calls that the loop has
- * not got any more. check: that nothing came or went unheard, or else all is read. */
-static int read_now(struct current *c, const struct host_changes *what, bool check, struct error *err)
-{
-	struct job *j = &c->job;
-	int r = settle(c, err);
-
-	if (r < 0)
-		return r;
-	*j = (struct job){ .env = &c->env, .old = c->topo ? topo_ref(c->topo) : NULL, .what = *what, .check = check,
-			    .helper = patience_waits(&c->patience), .hears = c->watch };
-	worker_start(c->worker);
-	worker_await(c->worker);
-	r = j->r;
-	if (r < 0) {
-		*err = j->err;
-		c->heard.lost |= j->what.lost;
-	} else if (j->fresh) {
-		r = adopt(c, j, what->memory || what->host, err);
-	}
-	j->what = (struct host_changes){ 0 }; /* the caller's */
-	take_watch(c, j);
-	job_done(j);
-	patience_mind(&c->patience);
-	if (r == 0 && what->host)
-		c->host_read = clock_usec(CLOCK_MONOTONIC);
-	return r;
+	if (sd_event_source_set_time(c->timer, at) < 0 || sd_event_source_set_enabled(c->timer, SD_EVENT_ONESHOT) < 0)
+		log_err("cannot set a timer"); /* the next plan catches up */
 }
 
 static void arm(struct current *c, uint64_t in)
@@ -281,29 +160,117 @@ static void arm(struct current *c, uint64_t in)
 
 	if (!c->first)
 		c->first = now;
-	if (at > c->first + BURST_USEC)
-		at = c->first + BURST_USEC;
-	if (sd_event_source_set_time(c->timer, at) < 0 || sd_event_source_set_enabled(c->timer, SD_EVENT_ONESHOT) < 0)
-		log_err("cannot set a timer"); /* the next plan catches up */
+	set_timer(c, at > c->first + BURST_USEC ? c->first + BURST_USEC : at);
 }
 
-static void start(struct current *c)
+/* What was to be read is read later; what a plan needs of this moment is not. */
+static void failed(struct current *c, const struct reading *j, const struct error *err)
 {
-	c->first = 0;
-	c->job = (struct job){ .env = &c->env, .old = topo_ref(c->topo), .what = c->heard, .helper = patience_waits(&c->patience),
-			       .hears = c->watch };
-	c->heard = (struct host_changes){ 0 };
-	c->reading = true;
-	worker_start(c->worker);
+	if (c->retry.ms == 0 || strcmp(c->failed.err.text, err->text) != 0)
+		log_err("%s", err->text);
+	c->plan.began = 0;
+	c->failed.serial = c->serial;
+	c->failed.err = *err;
+	host_changes_merge(&c->heard, &j->what);
+	c->heard.lost |= j->lost;
+	c->heard.memory = c->heard.host = false;
+	backoff_failed(&c->retry, clock_ms(), RETRY_MS, RETRY_MS_MAX);
 }
 
-/* velad-helper may be there again. While the thread reads, it asks as well. */
-static void look_for_helper(void *self)
+static void succeeded(struct current *c)
+{
+	uint64_t now = clock_usec(CLOCK_MONOTONIC);
+
+	c->retry = (struct backoff){ 0 };
+	c->host_read = c->now.host ? now : c->host_read;
+	c->controls_read = c->now.controls ? now : c->controls_read;
+	if (c->now.plan) {
+		c->plan.began = c->began;
+		c->plan.news = c->now.news;
+	}
+}
+
+/* Takes what was read, if that is through. */
+static void settle(struct current *c)
+{
+	struct reading *j = readers_take(c->readers);
+	uint64_t before = c->topo ? topo_generation(c->topo) : 0;
+	struct error err = ERROR_INIT;
+	int r;
+
+	if (!j)
+		return;
+	c->done = c->serial;
+	err = j->err;
+	r = j->r < 0 ? j->r : j->fresh ? adopt(c, j, &err) : 0;
+	if (r < 0)
+		failed(c, j, &err);
+	else
+		succeeded(c);
+	if (r == 0 && c->now.verify && topo_generation(c->topo) != before)
+		log_warning("the machine differs from what was heard of; planning anew");
+	take_watch(c, j);
+	host_changes_done(&c->past[c->serial % PAST_MAX].what);
+	c->past[c->serial % PAST_MAX].serial = c->serial;
+	c->past[c->serial % PAST_MAX].what = j->what;
+	j->what = (struct host_changes){ 0 };
+	reading_done(j);
+	patience_mind(&c->patience);
+}
+
+/* All that is wanted, and was heard. Not while one is under way. */
+static void begin(struct current *c)
+{
+	struct reading j = { .old = c->topo ? topo_ref(c->topo) : NULL, .helper = patience_waits(&c->patience), .hears = c->watch };
+
+	host_changes_merge(&c->wanted.what, &c->heard);
+	host_changes_done(&c->heard);
+	c->first = 0;
+	c->serial++;
+	c->began = clock_usec(CLOCK_MONOTONIC);
+	j.what = c->wanted.what;
+	j.check = c->wanted.check && !j.what.lost;
+	c->wanted.what = (struct host_changes){ 0 };
+	c->now = c->wanted;
+	c->wanted = (struct wanted){ 0 };
+	readers_start(c->readers, &j);
+}
+
+static int await_read(struct current *c)
+{
+	c->awaited = true;
+	return CURRENT_WAIT;
+}
+
+/* What is wanted, at once. */
+static int go(struct current *c, uint64_t *mark, uint64_t as, struct error *err)
+{
+	if (readers_under_way(c->readers)) { /* that began before this was wanted */
+		*mark = (c->serial + 1) | as;
+		return await_read(c);
+	}
+	begin(c);
+	if (!readers_await(c->readers, AWAIT_USEC)) {
+		*mark = c->serial | as;
+		return await_read(c);
+	}
+	settle(c);
+	if (c->failed.serial != c->serial)
+		return 0;
+	*err = c->failed.err;
+	return err->code;
+}
+
+/* By itself; also because velad-helper may be there again, for which a reading asks as well. */
+static void start(void *self)
 {
 	struct current *c = self;
 
-	if (!c->reading)
-		start(c);
+	if (readers_under_way(c->readers))
+		return; /* on_through() comes */
+	begin(c);
+	if (readers_await(c->readers, 0))
+		settle(c);
 }
 
 static int on_quiet(sd_event_source *source, uint64_t usec, void *self)
@@ -311,20 +278,44 @@ static int on_quiet(sd_event_source *source, uint64_t usec, void *self)
 	struct current *c = self;
 
 	(void)source, (void)usec;
-	if (!c->reading && host_changes_any(&c->heard)) /* else on_done() comes */
+	if (host_changes_any(&c->heard))
 		start(c);
 	return 0;
 }
 
-static void on_done(void *self)
+static bool is_wanted(const struct current *c)
+{
+	return host_changes_any(&c->wanted.what) || c->wanted.check;
+}
+
+static void on_through(void *self)
 {
 	struct current *c = self;
-	struct error err = ERROR_INIT;
 
-	if (settle(c, &err) < 0)
-		log_err("%s", err.text);
-	if (host_changes_any(&c->heard))
-		arm(c, err.code ? YOUNG_USEC : 0); /* what cannot be read is not asked again and again */
+	settle(c);
+	if (!c->ready)
+		return;
+	if (is_wanted(c))
+		start(c);
+	else if (host_changes_any(&c->heard) && !readers_under_way(c->readers))
+		set_timer(c, clock_usec(CLOCK_MONOTONIC) + c->retry.ms * 1000ull);
+	if (!c->awaited)
+		return;
+	c->awaited = false;
+	c->env.read(c->env.self);
+}
+
+/* What it says, and perhaps much else of that function, is known no more than what it was. */
+static void on_returned(void *self, const struct stuck *file)
+{
+	struct current *c = self;
+
+	if (bdf_is_none(file->bdf))
+		c->heard.lost = true;
+	else
+		host_changes_add(&c->heard, file->bdf, HOST_CHANGE_ANEW);
+	c->retry = (struct backoff){ 0 };
+	arm(c, 0);
 }
 
 /* ---- hearing ---------------------------------------------------------------------------------------- */
@@ -363,7 +354,7 @@ static int listen_to(struct current *c, struct error *err)
 	struct error why = ERROR_INIT;
 	int r = 0;
 
-	if (!may_hear(&c->env))
+	if (!readers_may_hear(&c->env))
 		return 0;
 	if (host_watch_open(&c->watch, c->env.root, c->env.uevents, &why) < 0) {
 		if (c->env.uevents)
@@ -390,80 +381,130 @@ static bool is_old(const struct current *c, enum current_need need)
 }
 
 /* Registers have no event. VFs have none of their own that are read. */
-static bool add_controls(const struct current *c, struct host_changes *what)
+static void want_controls(struct current *c)
 {
 	const struct inventory *inv = topo_inventory(c->topo);
 
-	if (what->lost || clock_usec(CLOCK_MONOTONIC) - c->controls_read < YOUNG_USEC)
-		return false;
+	if (c->wanted.what.lost || clock_usec(CLOCK_MONOTONIC) - c->controls_read < YOUNG_USEC)
+		return;
 	for (size_t i = 0; i < inv->nfn; i++)
 		if (!inv->fn[i].facts->is_vf)
-			host_changes_add(what, inv->fn[i].bdf, HOST_CHANGE_STATE);
-	return true;
+			host_changes_add(&c->wanted.what, inv->fn[i].bdf, HOST_CHANGE_STATE);
+	c->wanted.controls = true;
 }
 
-int current_catch_up(struct current *c, enum current_need need, struct error *err)
+static void want(struct current *c, enum current_need need)
 {
-	struct host_changes what;
-	bool controls = false;
-	int r = settle(c, err);
+	struct wanted *w = &c->wanted;
 
-	if (r < 0)
-		*err = ERROR_INIT; /* it is tried again here */
-	if (c->watch)
-		hear(c);
-	what = c->heard;
-	c->heard = (struct host_changes){ 0 };
-	what.lost |= is_old(c, need);
-	what.memory = need == CURRENT_PLAN;
-	what.host = need == CURRENT_HOST && clock_usec(CLOCK_MONOTONIC) - c->host_read >= YOUNG_USEC;
+	w->what.lost |= is_old(c, need);
+	w->what.memory |= need == CURRENT_PLAN;
+	w->plan |= need == CURRENT_PLAN;
+	if (need == CURRENT_HOST && clock_usec(CLOCK_MONOTONIC) - c->host_read >= YOUNG_USEC)
+		w->what.host = w->host = true;
 	if (need == CURRENT_CONTROLS || need == CURRENT_TOPOLOGY)
-		controls = add_controls(c, &what);
-	r = c->watch || host_changes_any(&what) ? read_now(c, &what, c->watch && !what.lost, err) : 0;
-	if (r == 0 && controls)
-		c->controls_read = clock_usec(CLOCK_MONOTONIC);
-	if (r < 0)
-		host_changes_merge(&c->heard, &what);
-	host_changes_done(&what);
-	return r;
+		want_controls(c);
+	w->check |= c->watch != NULL;
 }
 
-int current_catch_up_for(struct current *c, uint64_t came, uint64_t news, struct error *err)
+/* 0: the reading that was waited for is through. */
+static int waited(struct current *c, uint64_t mark, struct error *err)
 {
-	uint64_t began = clock_usec(CLOCK_MONOTONIC);
-	int r;
+	mark &= ~VERIFIES;
+	if (c->done < mark)
+		return await_read(c);
+	if (c->failed.serial < mark)
+		return 0;
+	*err = c->failed.err;
+	return err->code;
+}
 
+int current_catch_up(struct current *c, enum current_need need, uint64_t *mark, struct error *err)
+{
+	settle(c);
+	if (*mark) {
+		int r = waited(c, *mark, err);
+
+		if (r < 0 || (r == 0 && !(*mark & VERIFIES)))
+			*mark = 0;
+		return r;
+	}
 	if (c->watch)
 		hear(c);
-	if (c->watch && !c->reading && !host_changes_any(&c->heard) && c->plan.began > came && c->plan.news == news)
+	want(c, need);
+	if (!is_wanted(c) && !host_changes_any(&c->heard))
 		return 0;
-	r = current_catch_up(c, CURRENT_PLAN, err);
-	c->plan.began = r == 0 ? began : 0;
-	c->plan.news = news;
-	return r;
+	return go(c, mark, 0, err);
 }
 
-int current_verify(struct current *c, const struct host_changes *which, struct error *err)
+int current_catch_up_for(struct current *c, uint64_t came, uint64_t news, uint64_t *mark, struct error *err)
 {
-	uint64_t before = topo_generation(c->topo);
-	int r;
+	bool same;
+
+	settle(c);
+	if (!*mark && c->watch) {
+		hear(c);
+		same = !host_changes_any(&c->heard);
+		if (same && readers_under_way(c->readers) && c->now.plan && c->began > came && c->now.news == news) {
+			*mark = c->serial;
+			return await_read(c);
+		}
+		if (same && !readers_under_way(c->readers) && c->plan.began > came && c->plan.news == news)
+			return 0;
+	}
+	c->wanted.news = news;
+	return current_catch_up(c, CURRENT_PLAN, mark, err);
+}
+
+/* Not where that is too long ago. */
+static bool has_read(const struct current *c, uint64_t serial, const struct host_changes *which)
+{
+	return c->past[serial % PAST_MAX].serial == serial && host_changes_cover(&c->past[serial % PAST_MAX].what, which);
+}
+
+int current_verify(struct current *c, const struct host_changes *which, uint64_t *mark, struct error *err)
+{
+	uint64_t before, had = *mark & VERIFIES ? *mark & ~VERIFIES : 0;
+	int r = 0;
 
 	if (!c->watch || !host_changes_any(which))
 		return 0; /* all of it was read for this plan, or it stands on no function */
-	r = read_now(c, which, false, err);
-	if (r == 0 && topo_generation(c->topo) != before)
-		log_warning("the machine differs from what was heard of; planning anew");
-	return r < 0 ? r : topo_generation(c->topo) != before;
+	settle(c);
+	if (had)
+		r = waited(c, *mark, err);
+	if (r == CURRENT_WAIT)
+		return r;
+	*mark = 0;
+	if (r < 0 || (had && has_read(c, had, which)))
+		return r;
+	before = topo_generation(c->topo);
+	host_changes_merge(&c->wanted.what, which);
+	c->wanted.verify = true;
+	r = go(c, mark, VERIFIES, err);
+	return r == 0 && topo_generation(c->topo) != before ? CURRENT_DIFFERS : r;
+}
+
+int current_too_slow(struct current *c, struct error *err)
+{
+	return readers_too_slow(c->readers, err);
+}
+
+void current_refresh(struct current *c)
+{
+	c->wanted.what.lost = true;
+	start(c);
+}
+
+const struct stuck *current_stuck(const struct current *c, unsigned i)
+{
+	return readers_stuck(c->readers, i);
 }
 
 /* Events said what changed, but not all of it: an override that is written after the last of them has none. */
 void current_disturbed(struct current *c)
 {
-	struct error err = ERROR_INIT;
-
 	if (!c->watch) {
-		if (current_catch_up(c, CURRENT_ALL, &err) < 0)
-			log_err("%s", err.text);
+		current_refresh(c);
 		return;
 	}
 	hear(c);
@@ -475,19 +516,7 @@ void current_disturbed(struct current *c)
 
 int current_changes(struct current *c, json_object **ret, uint64_t since, struct error *err)
 {
-	struct json_out o;
-	json_object *list;
-
-	if (!history_reaches(&c->history, since))
-		return error_set(err, -EIDRM, "what changed since generation %llu is not known any more; get the topology, and "
-				 "go on from its generation", (unsigned long long)since);
-	o = json_out_new();
-	list = history_json(&c->history, since);
-	json_add_uint(&o, "generation", topo_generation(c->topo));
-	o.failed |= !list;
-	json_add(&o, "changes", list);
-	*ret = json_finish(&o);
-	return *ret ? 0 : error_set(err, -ENOMEM, "no memory for the answer");
+	return history_changes(&c->history, ret, since, topo_generation(c->topo), err);
 }
 
 const struct topo *current_topo(const struct current *c)
@@ -499,7 +528,7 @@ static int make_timer(struct current *c, struct error *err)
 {
 	int r;
 
-	c->patience = (struct patience){ .machine = c->env.machine, .look = look_for_helper, .self = c, .back = c->env.helper_back, .env = c->env.self };
+	c->patience = (struct patience){ .machine = c->env.machine, .look = start, .self = c, .back = c->env.helper_back, .env = c->env.self };
 	r = sd_event_add_time(c->env.event, &c->timer, CLOCK_MONOTONIC, 0, 1, on_quiet, c);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(c->timer, SD_EVENT_OFF);
@@ -514,9 +543,23 @@ bool current_helper_away(struct current *c)
 	return patience_waits(&c->patience);
 }
 
+/* Without a loop that runs yet. */
+static int read_first(struct current *c, struct error *err)
+{
+	c->wanted.what.lost = true;
+	begin(c);
+	while (!readers_await(c->readers, 1000ull * c->env.look_ms / 4))
+		readers_look(c->readers);
+	settle(c);
+	c->ready = true;
+	if (c->failed.serial)
+		*err = c->failed.err;
+	return err->code;
+}
+
 int current_new(struct current **ret, const struct current_env *env, struct error *err)
 {
-	auto_(current_free) struct current *c = calloc(1, sizeof(*c));
+	struct current *c = calloc(1, sizeof(*c));
 	int r;
 
 	if (!c)
@@ -524,29 +567,36 @@ int current_new(struct current **ret, const struct current_env *env, struct erro
 	c->env = *env;
 	r = make_timer(c, err);
 	if (r == 0)
-		r = worker_new(&c->worker, env->event, &(struct worker_does){ "that reads the machine", SANDBOX_READER, env->seccomp, do_job, on_done, c }, err);
+		r = readers_new(&c->readers, &(struct readers_env){ &c->env, on_through, on_returned, c }, err);
 	if (r == 0)
 		r = listen_to(c, err);
 	if (r == 0)
-		r = read_now(c, &(struct host_changes){ .lost = true }, false, err);
+		r = read_first(c, err);
 	if (r == 0)
-		*ret = steal(c);
+		*ret = c;
+	else
+		(void)current_free(c);
 	return r;
 }
 
-struct current *current_free(struct current *c)
+bool current_free(struct current *c)
 {
+	bool all = !c || readers_free(c->readers);
+
 	if (!c)
-		return NULL;
-	worker_free(c->worker);
-	job_done(&c->job);
+		return true;
 	stop_hearing(c);
 	sd_event_source_disable_unref(c->timer);
 	patience_done(&c->patience);
 	host_changes_done(&c->heard);
 	host_changes_done(&c->disturbed);
+	host_changes_done(&c->wanted.what);
+	for (size_t i = 0; i < PAST_MAX; i++)
+		host_changes_done(&c->past[i].what);
 	history_done(&c->history);
+	if (!all)
+		return false;
 	topo_unref(c->topo);
 	free(c);
-	return NULL;
+	return true;
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "velad/history.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
 #include <systemd/sd-journal.h>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "topo/diff.h"
@@ -56,6 +58,23 @@ json_object *history_json(const struct history *h, uint64_t since)
 	return json_finish(&o);
 }
 
+int history_changes(const struct history *h, json_object **ret, uint64_t since, uint64_t generation, struct error *err)
+{
+	struct json_out o;
+	json_object *list;
+
+	if (!history_reaches(h, since))
+		return error_set(err, -EIDRM, "what changed since generation %llu is not known any more; get the topology, and "
+				 "go on from its generation", (unsigned long long)since);
+	o = json_out_new();
+	list = history_json(h, since);
+	json_add_uint(&o, "generation", generation);
+	o.failed |= !list;
+	json_add(&o, "changes", list);
+	*ret = json_finish(&o);
+	return *ret ? 0 : error_set(err, -ENOMEM, "no memory for the answer");
+}
+
 static const char *text_of(json_object *item, const char *key)
 {
 	json_object *v = json_object_object_get(item, key);
@@ -89,4 +108,18 @@ void history_log(uint64_t generation, json_object *items)
 		log_item(generation, json_object_array_get_idx(items, i));
 	if (n > LOG_MAX)
 		log_info("and %zu more; GET /v1/changes/%" PRIu64 " has them", n - LOG_MAX, generation - 1);
+}
+
+bool history_has_cards(json_object *items)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < json_object_array_length(items); i++) {
+		json_object *item = json_object_array_get_idx(items, i);
+		const char *what = json_object_get_string(json_object_object_get(item, "what"));
+		const char *kind = json_object_get_string(json_object_object_get(item, "kind"));
+
+		any = any || ((strcmp(what, "added") == 0 || strcmp(what, "removed") == 0) && kind && strcmp(kind, "vf") != 0);
+	}
+	return any;
 }

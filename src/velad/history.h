@@ -2,9 +2,11 @@
 #pragma once
 /* velad/history — the last generations and what each changed, for clients that follow and for the journal. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct error;
 struct json_object;
 
 #define HISTORY_MAX       64    /* generations */
@@ -25,5 +27,8 @@ void history_done(struct history *h);
 /* The "changes" after a generation; NULL: no memory. Only if history_reaches(). */
 struct json_object *history_json(const struct history *h, uint64_t since);
 int history_reaches(const struct history *h, uint64_t since);
+/* {"generation", "changes": [...]} after `since`, where generation is the one of now. -EIDRM: it does not reach so far back. */
+int history_changes(const struct history *h, struct json_object **ret, uint64_t since, uint64_t generation, struct error *err);
+bool history_has_cards(struct json_object *items); /* whether what came or went is more than VFs */
 /* A line each into the journal, with fields of its own, or on standard error. */
 void history_log(uint64_t generation, struct json_object *items);

@@ -114,10 +114,10 @@ struct quarantine_body {
 };
 
 /* Only what can be given to a guest, or be again when its PF has VFs: anything else is a slip of the pen. */
-static int check_there(struct manager *m, struct bdf bdf, struct error *err)
+static int check_there(struct manager *m, struct bdf bdf, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	char text[BDF_TEXT_MAX];
-	int r = current_catch_up(m->now, CURRENT_TOPOLOGY, err);
+	int r = methods_catch_up(m, CURRENT_TOPOLOGY, req, res, err);
 
 	if (r == 0 && topo_find(current_topo(m->now), bdf) == TOPO_NONE)
 		return error_set(err, -ENOENT, "this host has no PCI function %s; see velactl topo --all", bdf_text(text, bdf));
@@ -144,11 +144,11 @@ int life_post_quarantine(void *self, const struct api_request *req, struct api_r
 	if (r == 0)
 		r = read_bdf(&bdf, body.bdf, err);
 	if (r == 0)
-		r = check_there(m, bdf, err);
+		r = check_there(m, bdf, req, res, err);
 	if (r == 0)
 		r = inst_quarantine_add(m->instances, bdf, body.reason, current_topo(m->now), err);
 	arena_done(&arena);
-	return r < 0 ? r : inst_quarantine_json(m->instances, &res->body, current_topo(m->now), err);
+	return r != 0 ? r : inst_quarantine_json(m->instances, &res->body, current_topo(m->now), err);
 }
 
 int life_delete_quarantine(void *self, const struct api_request *req, struct api_response *res, struct error *err)
@@ -159,8 +159,8 @@ int life_delete_quarantine(void *self, const struct api_request *req, struct api
 	int r = read_bdf(&bdf, req->param, err);
 
 	if (r == 0)
-		r = current_catch_up(m->now, CURRENT_TOPOLOGY, err);
+		r = methods_catch_up(m, CURRENT_TOPOLOGY, req, res, err);
 	if (r == 0)
 		r = inst_quarantine_release(m->instances, &op, bdf, current_topo(m->now), err);
-	return r < 0 ? r : methods_operation(m, res, op, err);
+	return r != 0 ? r : methods_operation(m, res, op, err);
 }

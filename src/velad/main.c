@@ -81,12 +81,10 @@ static int parse_options(struct manager_options *o, int argc, char **argv)
 static int on_hup(sd_event_source *source, const struct signalfd_siginfo *si, void *self)
 {
 	struct manager *m = self;
-	struct error err = ERROR_INIT;
 
 	(void)source;
 	(void)si;
-	if (current_catch_up(m->now, CURRENT_ALL, &err) < 0)
-		log_err("%s", err.text);
+	current_refresh(m->now);
 	return 0;
 }
 

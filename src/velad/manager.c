@@ -62,6 +62,18 @@ static int on_ended(sd_event_source *source, int fd, uint32_t events, void *self
 	return 0;
 }
 
+static void machine_read(void *self)
+{
+	struct manager *m = self;
+
+	if (m->planner)
+		planner_go_on(m->planner);
+	if (m->server)
+		api_server_wake(m->server);
+	pool_go_on(m);
+	remake_start(m);
+}
+
 static void capacity_counted(void *self)
 {
 	struct manager *m = self;
@@ -217,7 +229,8 @@ static void helper_back(void *self)
 static int open_current(struct manager *m, const struct manager_options *opt, struct error *err)
 {
 	struct current_env env = { .event = m->event, .root = m->root, .kinds = &m->kinds, .instances = m->instances,
-				   .machine = m->machine, .helper_back = helper_back, .self = m, .seccomp = m->seccomp, .uevents = opt->uevents };
+				   .machine = m->machine, .helper_back = helper_back, .read = machine_read, .self = m,
+				   .look_ms = deadlines(&m->conf).look_ms, .seccomp = m->seccomp, .uevents = opt->uevents };
 
 	return current_new(&m->now, &env, err);
 }
@@ -312,10 +325,10 @@ struct manager *manager_free(struct manager *m)
 	capacity_free(m->capacity);
 	planner_free(m->planner);
 	plan_memo_free(m->memo);
-	current_free(m->now); /* its thread reads the root, and it numbers generations */
+	hangs = !current_free(m->now); /* its threads read the root, and it numbers generations */
 	if (m->instances) { /* its threads call the machine and write changed_fd */
 		inst_manager_stop(m->instances);
-		hangs = inst_hanging(m->instances) > 0;
+		hangs = inst_hanging(m->instances) > 0 || hangs;
 	}
 	inst_manager_free(m->instances);
 	if (hangs) /* in the machine: it ends with the process */

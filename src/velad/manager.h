@@ -54,7 +54,8 @@ struct manager {
 	struct plan_memo    *memo;      /* owned: of the plans that the loop makes; NULL: none yet */
 	struct leases        leases;
 	struct plan_pool_conf pool;     /* [pool] */
-	bool                 pool_waits; /* for an operation on it to end, or for velad-helper */
+	bool                 pool_waits; /* for an operation on it to end, for velad-helper, or for the machine to be read */
+	uint64_t             pool_mark, start_mark; /* of velad/current: the pool's, and of guests that are started after a boot */
 	struct {
 		struct inst_key now;        /* of the request that is handled */
 		char            digest[65]; /* likewise */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* One short function per method. They run on the loop: reading the host is the longest they may take. */
+/* One short function per method. They run on the loop; who needs the machine to be read waits as a request. */
 #include "velad/methods.h"
 
 #include <errno.h>
@@ -52,6 +52,19 @@ static void generation_tag(struct api_response *res, uint64_t generation)
 	(void)snprintf(res->etag, sizeof(res->etag), "%llu", (unsigned long long)generation);
 }
 
+int methods_read(struct manager *m, int r, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	if (r != CURRENT_WAIT)
+		return r;
+	res->wait = API_WAIT_MAX;
+	return req->late ? current_too_slow(m->now, err) : API_WAIT;
+}
+
+int methods_catch_up(struct manager *m, enum current_need need, const struct api_request *req, struct api_response *res, struct error *err)
+{
+	return methods_read(m, current_catch_up(m->now, need, req->mark, err), req, res, err);
+}
+
 void methods_tag(struct manager *m, struct api_response *res)
 {
 	generation_tag(res, topo_generation(current_topo(m->now)));
@@ -90,10 +103,9 @@ static int get_openapi(void *self, const struct api_request *req, struct api_res
 static int get_host(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	struct manager *m = self;
-	int r = current_catch_up(m->now, CURRENT_HOST, err);
+	int r = methods_catch_up(m, CURRENT_HOST, req, res, err);
 
-	(void)req;
-	return r < 0 ? r : answer(res, topo_host_json(current_topo(m->now)), err);
+	return r != 0 ? r : answer(res, topo_host_json(current_topo(m->now)), err);
 }
 
 /* Who holds each function, into the nodes of the document. */
@@ -126,22 +138,20 @@ static int add_owners(struct manager *m, json_object *doc, struct error *err)
 static int get_topology(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	struct manager *m = self;
-	int r = current_catch_up(m->now, CURRENT_TOPOLOGY, err);
+	int r = methods_catch_up(m, CURRENT_TOPOLOGY, req, res, err);
 
-	(void)req;
 	if (r == 0)
 		r = answer(res, topo_json(current_topo(m->now)), err);
 	methods_tag(m, res);
-	return r < 0 ? r : add_owners(m, res->body, err);
+	return r != 0 ? r : add_owners(m, res->body, err);
 }
 
 static int get_routes(void *self, const struct api_request *req, struct api_response *res, struct error *err)
 {
 	struct manager *m = self;
-	int r = current_catch_up(m->now, CURRENT_CONTROLS, err);
+	int r = methods_catch_up(m, CURRENT_CONTROLS, req, res, err);
 
-	(void)req;
-	return r < 0 ? r : plan_routes_json(&res->body, current_topo(m->now), err);
+	return r != 0 ? r : plan_routes_json(&res->body, current_topo(m->now), err);
 }
 
 /* "A,B": OpenAPI's style for an array in a path (RFC 6570, 3.2.2) */
@@ -167,8 +177,8 @@ static int get_between(struct manager *m, const struct api_request *req, struct 
 	int r = two_functions(&a, &b, req->param, err);
 
 	if (r == 0)
-		r = current_catch_up(m->now, CURRENT_CONTROLS, err);
-	return r < 0 ? r : make(&res->body, current_topo(m->now), a, b, err);
+		r = methods_catch_up(m, CURRENT_CONTROLS, req, res, err);
+	return r != 0 ? r : make(&res->body, current_topo(m->now), a, b, err);
 }
 
 static int get_path(void *self, const struct api_request *req, struct api_response *res, struct error *err)
@@ -208,14 +218,14 @@ static int get_checks(void *self, const struct api_request *req, struct api_resp
 	struct arena arena = { 0 };
 	struct check_input in = { 0 };
 	struct error ignored = ERROR_INIT;
-	int r = current_catch_up(m->now, CURRENT_ALL, err);
+	int r = methods_catch_up(m, CURRENT_ALL, req, res, err);
 
-	(void)req;
+	if (r != 0)
+		return r;
 	in.topo = current_topo(m->now);
 	(void)manager_libvirt(m, &ignored); /* then QEMU's version is unknown */
 	in.qemu = m->offer.qemu;
-	if (r == 0)
-		r = find_strangers(m, &in, &arena, err);
+	r = find_strangers(m, &in, &arena, err);
 	if (r == 0)
 		r = check_host(&report, &in, err);
 	r = r < 0 ? r : answer(res, check_json(report), err);
@@ -279,9 +289,10 @@ static int check_name(struct manager *m, const char *name, struct error *err)
 	return error_set(err, -EEXIST, "there is an instance %s already; choose another name, or delete it first", name);
 }
 
-static int plan_instance(struct manager *m, struct plan **ret, const struct plan_request *request, const struct lease *lease,
-			 size_t bundle, struct api_response *res, struct error *err)
+static int plan_instance(struct manager *m, struct plan **ret, const struct plans_body *body, const struct api_request *req,
+			 struct api_response *res, struct error *err)
 {
+	const struct plan_request *request = &body->request;
 	auto_(plan_free) struct plan *plan = NULL;
 	int r;
 
@@ -289,7 +300,9 @@ static int plan_instance(struct manager *m, struct plan **ret, const struct plan
 		return error_set(err, -EINVAL, "request lacks the key \"name\"");
 	r = check_name(m, request->name, err);
 	if (r == 0)
-		r = lease ? renew_plan(m, &plan, request, lease, bundle, res, err) : planner_make(m, &plan, request, NULL, 0, err);
+		r = body->lease ? renew_plan(m, &plan, request, body->lease, body->bundle, req, res, err) :
+				  planner_make(m, &plan, request, NULL, 0, req->mark, err);
+	r = methods_read(m, r, req, res, err);
 	if (r == 0 && !plan->fits)
 		r = refuse(plan, res, err);
 	if (r == 0)
@@ -331,7 +344,7 @@ static int create(struct manager *m, const struct plans_body *body, const struct
 	char uuid[SD_ID128_UUID_STRING_MAX];
 	sd_id128_t id;
 	uint64_t op;
-	int r = plan_instance(m, &plan, request, body->lease, body->bundle, res, err);
+	int r = plan_instance(m, &plan, body, req, res, err);
 
 	if (r == 0)
 		r = methods_match(m, req, err); /* planning has read the machine once more */
@@ -376,7 +389,7 @@ static int post_instances(void *self, const struct api_request *req, struct api_
 		return r;
 	r = ask_pool(m, req, res, err);
 	if (r == 0)
-		r = current_catch_up_for(m->now, req->came, inst_news(m->instances), err);
+		r = methods_read(m, current_catch_up_for(m->now, req->came, inst_news(m->instances), req->mark, err), req, res, err);
 	if (r == 0)
 		r = create(m, &body, req, res, err);
 	plan_request_done(&body.request);

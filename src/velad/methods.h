@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "api/method.h"
+#include "velad/current.h"
 
 struct error;
 struct manager;
@@ -17,6 +18,10 @@ extern const struct api_batch methods_batch; /* likewise */
 
 /* The generation of the topology as ETag of a document that was made from it. */
 void methods_tag(struct manager *m, struct api_response *res);
+/* current_catch_up() for a request: API_WAIT while that takes, and -ETIMEDOUT once it has waited long enough. methods_read(): what came of
+ * another call of velad/current. */
+int methods_catch_up(struct manager *m, enum current_need need, const struct api_request *req, struct api_response *res, struct error *err);
+int methods_read(struct manager *m, int r, const struct api_request *req, struct api_response *res, struct error *err);
 /* Whether If-Match names the topology of now. -EREMCHG. */
 int methods_match(struct manager *m, const struct api_request *req, struct error *err);
 /* What is begun next with the instance of the path is begun only if If-Match names its generation. -EREMCHG, -ENOENT. */

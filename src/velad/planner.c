@@ -17,6 +17,7 @@
 #include "velad/current.h"
 #include "velad/lease.h"
 #include "velad/manager.h"
+#include "velad/readers.h"
 #include "velad/worker.h"
 
 #define PLAN_TRIES  4
@@ -66,6 +67,30 @@ int planner_taken(struct manager *m, const struct plan_taken **ret, size_t *n, s
 	return r;
 }
 
+int planner_sick(struct manager *m, struct plan_sick **ret, size_t *n, struct arena *arena, struct error *err)
+{
+	const struct stuck *s;
+	struct plan_sick *all;
+	size_t stuck = 0;
+	int r = inst_quarantined(m->instances, ret, n, current_topo(m->now), arena, err);
+
+	while (current_stuck(m->now, (unsigned)stuck))
+		stuck++;
+	if (r < 0 || !stuck)
+		return r;
+	all = arena_array(arena, *n + stuck, sizeof(*all));
+	for (size_t i = 0; all && i < *n; i++)
+		all[i] = (*ret)[i];
+	*ret = all;
+	for (unsigned i = 0; all && (s = current_stuck(m->now, i)); i++) {
+		const char *why = bdf_is_none(s->bdf) ? NULL : arena_printf(arena, "reading its %s does not return", strrchr(s->path, '/') + 1);
+
+		if (why)
+			all[(*n)++] = (struct plan_sick){ s->bdf, why };
+	}
+	return all ? 0 : error_set(err, -ENOMEM, "no memory for a plan");
+}
+
 /* All but the request; arrays in the arena. */
 static int input_of_now(struct manager *m, struct plan_input *ret, const struct lease *except, size_t bundle, const char *but,
 			struct arena *arena, struct error *err)
@@ -82,7 +107,7 @@ static int input_of_now(struct manager *m, struct plan_input *ret, const struct 
 	if (r == 0)
 		r = inst_settings_held(m->instances, &settings, &in.nsettings, arena, err);
 	if (r == 0)
-		r = inst_quarantined(m->instances, &sick, &in.nsick, in.topo, arena, err);
+		r = planner_sick(m, &sick, &in.nsick, arena, err);
 	if (r == 0)
 		r = inst_wear(m->instances, &wear, &in.nwear, arena, err);
 	in.sick = sick;
@@ -180,30 +205,30 @@ static void basis_of(struct host_changes *which, const struct topo *t, const str
 }
 
 /* A plan is made from what was heard of, so what it stands on is read before it is believed: an event that did not
- * come, or never does (a write to driver_override or ACS), makes no wrong plan. 1: the machine is another one. */
-static int verify(struct manager *m, const struct attempt *a, struct error *err)
+ * come, or never does (a write to driver_override or ACS), makes no wrong plan. As current_verify(). */
+static int verify(struct manager *m, const struct attempt *a, uint64_t *mark, struct error *err)
 {
 	struct host_changes which = { 0 };
 	int r;
 
 	basis_of(&which, current_topo(m->now), a);
-	r = current_verify(m->now, &which, err);
+	r = current_verify(m->now, &which, mark, err);
 	host_changes_done(&which);
 	return r;
 }
 
-static int make(struct manager *m, struct attempt *a, struct error *err)
+static int make(struct manager *m, struct attempt *a, uint64_t *mark, struct error *err)
 {
 	for (unsigned tries = 0; tries < PLAN_TRIES; tries++) {
 		int r = plan_now(m, a, err);
 
 		if (r < 0)
 			return r;
-		r = verify(m, a, err);
+		r = verify(m, a, mark, err);
 		if (r == 0)
 			return 0;
 		attempt_done(a);
-		if (r < 0)
+		if (r != CURRENT_DIFFERS)
 			return r;
 	}
 	return error_set(err, -ESTALE, "the machine changed %d times while this was planned; try again when it is quiet",
@@ -211,20 +236,20 @@ static int make(struct manager *m, struct attempt *a, struct error *err)
 }
 
 int planner_make(struct manager *m, struct plan **ret, const struct plan_request *request, const struct lease *except,
-	       size_t bundle, struct error *err)
+	       size_t bundle, uint64_t *mark, struct error *err)
 {
 	struct attempt a = { .request = &request, .n = 1, .except = except, .bundle = bundle };
-	int r = make(m, &a, err);
+	int r = make(m, &a, mark, err);
 
 	if (r == 0)
 		*ret = a.plan;
 	return r;
 }
 
-int planner_remake(struct manager *m, struct plan **ret, const struct plan_request *request, struct error *err)
+int planner_remake(struct manager *m, struct plan **ret, const struct plan_request *request, uint64_t *mark, struct error *err)
 {
 	struct attempt a = { .request = &request, .n = 1, .but = request->name };
-	int r = make(m, &a, err);
+	int r = make(m, &a, mark, err);
 
 	if (r == 0)
 		*ret = a.plan;
@@ -233,7 +258,7 @@ int planner_remake(struct manager *m, struct plan **ret, const struct plan_reque
 
 /* ---- the thread ------------------------------------------------------------------------------------- */
 
-enum stage { QUEUED, RUNS, MADE };
+enum stage { QUEUED, RUNS, MADE, HERE /* by the loop: it has been made too often */ };
 
 /* A request that waits. While it runs, input and attempt are the thread's. */
 struct asked {
@@ -243,7 +268,8 @@ struct asked {
 	enum stage                 stage;
 	bool                       gone; /* nobody comes for it */
 	unsigned                   tries;
-	uint64_t                   made; /* when */
+	uint64_t                   made; /* when, or asked for last */
+	uint64_t                   mark; /* of velad/current, while it is queued */
 	struct plan_request       *request; /* owned */
 	const struct plan_request **at;     /* owned: each of these */
 	struct arena               arena;
@@ -305,14 +331,16 @@ static void work(void *self)
 	e->r = try(&e->a, &e->in, &e->err);
 }
 
-/* Ends with one that runs, or without any that waits. */
+/* Ends with one that runs, with one for which the machine is being read, or without any that waits. */
 static void begin_next(struct planner *p)
 {
 	for (struct asked *e = p->first; e && !p->runs; e = e->next) {
 		if (e->stage != QUEUED)
 			continue;
 		e->err = ERROR_INIT;
-		e->r = current_catch_up(p->m->now, CURRENT_PLAN, &e->err);
+		e->r = current_catch_up(p->m->now, CURRENT_PLAN, &e->mark, &e->err);
+		if (e->r == CURRENT_WAIT)
+			return;
 		if (e->r == 0)
 			e->r = planner_input(p->m, &e->in, &e->arena, &e->err);
 		e->stage = e->r == 0 ? RUNS : MADE;
@@ -341,6 +369,11 @@ static void on_planned(void *self)
 	begin_next(p);
 	if (p->m->server)
 		api_server_wake(p->m->server);
+}
+
+void planner_go_on(struct planner *p)
+{
+	begin_next(p);
 }
 
 int planner_new(struct planner **ret, struct manager *m, struct error *err)
@@ -376,7 +409,7 @@ int planner_waits(struct manager *m, const struct api_request *req, struct error
 {
 	struct asked *e = find(m->planner, req->id);
 
-	if (!e || e->stage == MADE)
+	if (!e || e->stage >= MADE)
 		return 0;
 	if (!req->late)
 		return API_WAIT;
@@ -394,7 +427,7 @@ static void sweep(struct planner *p)
 
 	for (struct asked *e = p->first; e; e = next) {
 		next = e->next;
-		if (e->stage == MADE && now - e->made > LEFT_USEC)
+		if (e->stage >= MADE && now - e->made > LEFT_USEC)
 			drop(p, e);
 	}
 }
@@ -460,7 +493,7 @@ static bool same_room(const struct plan_room *a, const struct plan_room *b)
 	return same && (!a->cpus || memcmp(a->cpus, b->cpus, sizeof(*a->cpus)) == 0);
 }
 
-/* Whether others took or gave something since it was planned. */
+/* CURRENT_DIFFERS: others took or gave something since it was planned. */
 static int has_changed(struct manager *m, const struct asked *e, struct error *err)
 {
 	struct arena arena = { 0 };
@@ -473,7 +506,20 @@ static int has_changed(struct manager *m, const struct asked *e, struct error *e
 	for (size_t i = 0; r == 0 && same && i < now.nrooms; i++)
 		same = same_room(&now.room[i], &e->in.room[i]);
 	arena_done(&arena);
-	return r < 0 ? r : !same;
+	return r < 0 || same ? r : CURRENT_DIFFERS;
+}
+
+/* Whether what was planned is so at this moment. By its number it is the same, but for what memory is free. */
+static int believe(struct manager *m, struct asked *e, uint64_t *mark, bool holds, struct error *err)
+{
+	int r = e->r;
+
+	*err = e->err;
+	if (r == 0)
+		r = topo_generation(e->topo) != topo_generation(current_topo(m->now)) ? CURRENT_DIFFERS : verify(m, &e->a, mark, err);
+	if (r == 0 && holds)
+		r = has_changed(m, e, err);
+	return r;
 }
 
 /* Where it is planned again and again, it is at last here, where nothing comes between. */
@@ -486,20 +532,23 @@ static int take(struct manager *m, struct attempt *ret, const struct api_request
 
 	if (!e)
 		return ask(p, req, request, n, gang, err);
-	*err = e->err;
-	r = e->r;
-	if (r == 0) /* by its number it is the same, but for what memory is free */
-		r = topo_generation(e->topo) != topo_generation(current_topo(m->now)) ? 1 : verify(m, &e->a, err);
-	if (r == 0 && holds)
-		r = has_changed(m, e, err);
-	if (r > 0) {
+	r = e->stage == HERE ? CURRENT_DIFFERS : believe(m, e, req->mark, holds, err);
+	if (r == CURRENT_DIFFERS) {
 		input_done(e);
-		if (++e->tries < PLAN_TRIES && !req->late) {
+		if (e->stage != HERE && ++e->tries < PLAN_TRIES && !req->late) {
+			*req->mark = 0;
 			e->stage = QUEUED;
 			return wait_for(p, e, err);
 		}
-		r = make(m, &e->a, err);
+		e->stage = HERE;
+		r = make(m, &e->a, req->mark, err);
 	}
+	if (r == CURRENT_WAIT && !req->late) {
+		e->made = clock_usec(CLOCK_MONOTONIC);
+		return API_WAIT;
+	}
+	if (r == CURRENT_WAIT)
+		r = current_too_slow(m->now, err);
 	if (r == 0) {
 		*ret = e->a;
 		e->a.plan = NULL;

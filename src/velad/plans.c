@@ -320,11 +320,11 @@ int plans_post(void *self, const struct api_request *req, struct api_response *r
 	return (json_object_object_get_ex(body, "bundles", NULL) ? plan_bundles : plan_request)(m, body, (unsigned)seconds, req, res, err);
 }
 
-static int begin_count(struct manager *m, struct error *err)
+static int begin_count(struct manager *m, const struct api_request *req, struct error *err)
 {
 	struct arena arena = { 0 };
 	struct plan_input in;
-	int r = current_catch_up(m->now, CURRENT_PLAN, err);
+	int r = current_catch_up(m->now, CURRENT_PLAN, req->mark, err);
 
 	if (r == 0)
 		r = planner_input(m, &in, &arena, err);
@@ -344,7 +344,7 @@ int plans_capacity(void *self, const struct api_request *req, struct api_respons
 	if (req->late)
 		return error_set(err, -ETIMEDOUT, "what fits was not counted within %d seconds; ask again, or have fewer [plan] shapes", API_WAIT_MAX);
 	if (!capacity_counts(m->capacity))
-		r = begin_count(m, err);
+		r = begin_count(m, req, err);
 	res->wait = API_WAIT_MAX;
 	return r < 0 ? r : API_WAIT;
 }

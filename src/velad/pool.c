@@ -12,13 +12,14 @@
 #include "velad/current.h"
 #include "velad/manager.h"
 #include "velad/methods.h"
+#include "velad/planner.h"
 
 static int make(struct manager *m, struct plan_pool **ret, struct error *err)
 {
 	struct plan_pool_in in = { .topo = current_topo(m->now), .conf = &m->pool, .policy = &m->policy };
 	struct plan_sick *sick = NULL;
 	struct arena arena = { 0 };
-	int r = inst_quarantined(m->instances, &sick, &in.nsick, in.topo, &arena, err);
+	int r = planner_sick(m, &sick, &in.nsick, &arena, err);
 
 	in.sick = sick;
 	if (r == 0)
@@ -76,12 +77,14 @@ void pool_begin(struct manager *m)
 void pool_go_on(struct manager *m)
 {
 	struct error err = ERROR_INIT;
+	int r;
 
 	if (!m->pool_waits || must_wait(m))
 		return;
-	if (current_catch_up(m->now, CURRENT_ALL, &err) < 0) /* that of the operation may not have been heard of yet */
+	r = current_catch_up(m->now, CURRENT_ALL, &m->pool_mark, &err); /* that of the operation may not have been heard of yet */
+	if (r < 0)
 		log_err("pool: %s", err.text);
-	else
+	else if (r == 0)
 		pool_begin(m);
 }
 
@@ -91,13 +94,12 @@ int pool_get(void *self, const struct api_request *req, struct api_response *res
 {
 	auto_(plan_pool_free) struct plan_pool *plan = NULL;
 	struct manager *m = self;
-	int r = current_catch_up(m->now, CURRENT_TOPOLOGY, err);
+	int r = methods_catch_up(m, CURRENT_TOPOLOGY, req, res, err);
 
-	(void)req;
 	if (r == 0)
 		r = make(m, &plan, err);
 	methods_tag(m, res);
-	return r < 0 ? r : inst_pool_json(m->instances, &res->body, plan, &m->pool, err);
+	return r != 0 ? r : inst_pool_json(m->instances, &res->body, plan, &m->pool, err);
 }
 
 int pool_post_apply(void *self, const struct api_request *req, struct api_response *res, struct error *err)
@@ -105,7 +107,7 @@ int pool_post_apply(void *self, const struct api_request *req, struct api_respon
 	auto_(plan_pool_free) struct plan_pool *plan = NULL;
 	struct manager *m = self;
 	uint64_t op = 0;
-	int r = current_catch_up(m->now, CURRENT_TOPOLOGY, err);
+	int r = methods_catch_up(m, CURRENT_TOPOLOGY, req, res, err);
 
 	if (r == 0)
 		r = methods_match(m, req, err);
@@ -115,7 +117,7 @@ int pool_post_apply(void *self, const struct api_request *req, struct api_respon
 		r = error_set(err, -EINVAL, "the pool has no devices: [pool] of velad.conf names none that can be in it; see velactl pool plan");
 	if (r == 0)
 		r = inst_pool_apply(m->instances, &op, plan, err);
-	return r < 0 ? r : methods_operation(m, res, op, err);
+	return r != 0 ? r : methods_operation(m, res, op, err);
 }
 
 int pool_post_release(void *self, const struct api_request *req, struct api_response *res, struct error *err)

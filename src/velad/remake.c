@@ -42,7 +42,8 @@ static int require(struct plan_request *r, const struct topo *t, const struct in
 	return 0;
 }
 
-static int make(struct manager *m, struct plan **ret, const char *name, const struct inst_moved *moved, struct api_response *res,
+/* CURRENT_WAIT: the machine is being read. */
+static int make(struct manager *m, struct plan **ret, const char *name, const struct inst_moved *moved, uint64_t *mark, struct api_response *res,
 		struct error *err)
 {
 	auto_(json_object_put) json_object *o = NULL;
@@ -54,18 +55,18 @@ static int make(struct manager *m, struct plan **ret, const char *name, const st
 		r = plan_request_read(&request, o, err);
 	if (r < 0)
 		return r;
-	r = current_catch_up(m->now, CURRENT_PLAN, err);
+	r = current_catch_up(m->now, CURRENT_PLAN, mark, err);
 	if (r == 0)
 		r = require(&request, current_topo(m->now), moved, err);
 	if (r == 0)
-		r = planner_remake(m, &plan, &request, err);
+		r = planner_remake(m, &plan, &request, mark, err);
 	if (r == 0)
 		r = methods_guest(m, plan, &request, moved->uuid, res, err);
 	plan_request_done(&request);
 	if (r < 0)
 		return error_prefix(err, "instance %s, whose cards are in other places", name);
 	*ret = steal(plan);
-	return 0;
+	return r;
 }
 
 int remake_plan(struct manager *m, struct plan **ret, const struct api_request *req, struct api_response *res, struct error *err)
@@ -78,7 +79,7 @@ int remake_plan(struct manager *m, struct plan **ret, const struct api_request *
 	if (r == 0 && moved.moved)
 		r = methods_ask_libvirt(m, req, res, err);
 	if (r == 0 && moved.moved)
-		r = make(m, ret, req->param, &moved, res, err);
+		r = methods_read(m, make(m, ret, req->param, &moved, req->mark, res, err), req, res, err);
 	arena_done(&arena);
 	return r;
 }
@@ -94,9 +95,9 @@ static int start(struct manager *m, const char *name, struct arena *arena, struc
 	int r = inst_moved(m->instances, &moved, name, arena, err);
 
 	if (r == 0 && moved.moved)
-		r = make(m, &plan, name, &moved, &res, err);
+		r = make(m, &plan, name, &moved, &m->start_mark, &res, err);
 	json_object_put(res.reasons);
-	return r < 0 ? r : inst_start(m->instances, &op, name, plan, err);
+	return r != 0 ? r : inst_start(m->instances, &op, name, plan, err);
 }
 
 void remake_start(struct manager *m)
@@ -105,6 +106,7 @@ void remake_start(struct manager *m)
 	const char **name = NULL;
 	struct arena arena = { 0 };
 	size_t n = 0;
+	int r;
 
 	if (inst_to_start(m->instances, &name, &n, &arena, &err) < 0)
 		log_err("%s", err.text);
@@ -116,7 +118,12 @@ void remake_start(struct manager *m)
 		struct error why = ERROR_INIT;
 
 		err = ERROR_INIT;
-		if (start(m, name[i], &arena, &why) == 0)
+		r = start(m, name[i], &arena, &why);
+		if (r == CURRENT_WAIT) {
+			inst_start_later(m->instances); /* this one and the rest, when the machine was read */
+			break;
+		}
+		if (r == 0)
 			continue;
 		log_err("instance %s is not started again: %s", name[i], why.text);
 		if (inst_start_not(m->instances, name[i], &why, &err) < 0)

@@ -136,7 +136,7 @@ static void add_changes(struct manager *m, json_object *reasons, const struct pl
 }
 
 int renew_plan(struct manager *m, struct plan **ret, const struct plan_request *request, const struct lease *lease, size_t bundle,
-	       struct api_response *res, struct error *err)
+	       const struct api_request *req, struct api_response *res, struct error *err)
 {
 	const struct plan *old = lease->bundle[bundle].plan;
 	auto_(plan_free) struct plan *plan = NULL;
@@ -144,8 +144,8 @@ int renew_plan(struct manager *m, struct plan **ret, const struct plan_request *
 	int r;
 
 	require(&again, old);
-	r = planner_make(m, &plan, &again, lease, bundle, err);
-	if (r < 0)
+	r = planner_make(m, &plan, &again, lease, bundle, req->mark, err);
+	if (r != 0)
 		return r;
 	if (!plan->fits || !same_bundle(old, plan)) {
 		res->reasons = plan_reasons_json(plan->reason, plan->nreasons);

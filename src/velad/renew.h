@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+struct api_request;
 struct api_response;
 struct error;
 struct lease;
@@ -11,6 +12,6 @@ struct manager;
 struct plan;
 struct plan_request;
 
-/* -ESTALE: it cannot be had as it was; the answer's reasons say what is in the way, and what changed since. */
+/* CURRENT_WAIT: the machine is being read. -ESTALE: it cannot be had as it was; the answer's reasons say what is in the way, and what changed since. */
 int renew_plan(struct manager *m, struct plan **ret, const struct plan_request *request, const struct lease *lease, size_t bundle,
-	       struct api_response *res, struct error *err);
+	       const struct api_request *req, struct api_response *res, struct error *err);

@@ -8,8 +8,10 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
 
@@ -122,10 +124,16 @@ bool worker_busy(struct worker *w)
 	return busy;
 }
 
-void worker_await(struct worker *w)
+bool worker_await_for(struct worker *w, uint64_t usec)
 {
+	uint64_t end = clock_usec(CLOCK_MONOTONIC) + usec;
+	struct timespec until = { .tv_sec = (time_t)(end / 1000000), .tv_nsec = (long)(end % 1000000) * 1000 };
+	bool busy;
+
 	(void)pthread_mutex_lock(&w->lock);
-	while (w->busy)
-		(void)pthread_cond_wait(&w->turn, &w->lock);
+	while (w->busy && pthread_cond_clockwait(&w->turn, &w->lock, CLOCK_MONOTONIC, &until) == 0)
+		;
+	busy = w->busy;
 	(void)pthread_mutex_unlock(&w->lock);
+	return !busy;
 }

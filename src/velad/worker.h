@@ -4,6 +4,7 @@
  * worker_start() until the worker is not busy any more; nobody else touches it. Lives on the loop's thread. */
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <systemd/sd-event.h>
 
 #include "base/auto.h"
@@ -29,4 +30,4 @@ AUTO_DEFINE(struct worker *, worker_free);
 
 void worker_start(struct worker *w); /* not while it is busy */
 bool worker_busy(struct worker *w);
-void worker_await(struct worker *w); /* until it is not */
+bool worker_await_for(struct worker *w, uint64_t usec); /* until it is not, at most so long: false if it still is */

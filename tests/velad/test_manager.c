@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The daemon's parts together, on a small machine made of files: generations, and starts that fail. */
+#include <fcntl.h>
 #include <ftw.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "program.h"
@@ -12,6 +15,7 @@
 #include "velad/manager.h"
 #include "velad/planner.h"
 #include "velad/plans.h"
+#include "velad/readers.h"
 
 static char dir[] = "/tmp/velad-manager-XXXXXX";
 
@@ -137,11 +141,22 @@ static void bad_starts_are_explained(void **state)
 	}
 }
 
+/* Asked again as long as it takes, as a request is. */
+static int try_rescan(struct manager *m, struct error *err)
+{
+	uint64_t mark = 0;
+	int r;
+
+	while ((r = current_catch_up(m->now, CURRENT_ALL, &mark, err)) == CURRENT_WAIT)
+		assert_true(sd_event_run(m->event, UINT64_MAX) >= 0);
+	return r;
+}
+
 static void rescan(struct manager *m)
 {
 	struct error err = ERROR_INIT;
 
-	if (current_catch_up(m->now, CURRENT_ALL, &err) < 0)
+	if (try_rescan(m, &err) < 0)
 		fail_msg("%s", err.text);
 }
 
@@ -221,8 +236,12 @@ static uint64_t now(void)
 static void catch_up(struct manager *m, uint64_t came, uint64_t news)
 {
 	struct error err = ERROR_INIT;
+	uint64_t mark = 0;
+	int r;
 
-	if (current_catch_up_for(m->now, came, news, &err) < 0)
+	while ((r = current_catch_up_for(m->now, came, news, &mark, &err)) == CURRENT_WAIT)
+		assert_true(sd_event_run(m->event, UINT64_MAX) >= 0);
+	if (r < 0)
 		fail_msg("%s", err.text);
 	(void)now();
 }
@@ -297,7 +316,7 @@ static void unreadable_hosts_are_host_errors(void **state)
 
 	(void)state;
 	assert_int_equal(rename(pci, away), 0);
-	assert_int_equal(current_catch_up(m->now, CURRENT_ALL, &err), -ENODEV);
+	assert_int_equal(try_rescan(m, &err), -ENODEV);
 	assert_non_null(strstr(err.text, "reading the host: "));
 	assert_int_equal(topo_generation(current_topo(m->now)), before); /* the last one stays */
 	assert_int_equal(rename(away, pci), 0);
@@ -308,11 +327,96 @@ static void unreadable_hosts_are_host_errors(void **state)
 	free(away);
 }
 
+/* ---- what does not return ----------------------------------------------------------------------------- */
+
+#define MEMINFO "root/sys/devices/system/node/node0/meminfo"
+
+static void copy_conf(const char *name, const char *line, const char *instead)
+{
+	FILE *from = fopen(TEST_SOURCE "/conf/velad.conf", "r"), *to = fopen(at(name), "w");
+	char text[4096];
+	bool done = false;
+
+	assert_non_null(from);
+	assert_non_null(to);
+	while (fgets(text, sizeof(text), from)) {
+		done = done || strcmp(text, line) == 0;
+		assert_true(fputs(strcmp(text, line) == 0 ? instead : text, to) >= 0);
+	}
+	assert_true(done);
+	(void)fclose(from);
+	assert_int_equal(fclose(to), 0);
+}
+
+/* One line for who reads the FIFO, if anybody does. */
+static void feed(const char *name)
+{
+	int fd = open(at(name), O_WRONLY | O_NONBLOCK);
+
+	(void)signal(SIGPIPE, SIG_IGN); /* it may go meanwhile */
+	if (fd >= 0) {
+		(void)!write(fd, "\n", 1);
+		(void)close(fd);
+	}
+}
+
+/* A file that is a FIFO nobody writes to: the loop does not wait for it, after a second it is done without, and when it has returned it is read. */
+static void a_file_that_hangs_holds_up_nobody(void **state)
+{
+	struct manager_options o = options();
+	char *fifo = strdup(at("fifo"));
+	struct error err = ERROR_INIT;
+	uint64_t mark = 0, began, longest = 0, t;
+	struct manager *m;
+	int r, waited = 0;
+
+	(void)state;
+	copy_conf("look.conf", "look = 10\n", "look = 1\n");
+	o.conf = at("look.conf");
+	m = new_manager(&o);
+	assert_int_equal(unlink(at(MEMINFO)), 0);
+	assert_int_equal(mkfifo(at(MEMINFO), 0600), 0);
+	began = clock_usec(CLOCK_MONOTONIC);
+	for (;; waited++) {
+		t = clock_usec(CLOCK_MONOTONIC);
+		r = current_catch_up(m->now, CURRENT_PLAN, &mark, &err);
+		t = clock_usec(CLOCK_MONOTONIC) - t;
+		longest = t > longest ? t : longest;
+		if (r != CURRENT_WAIT)
+			break;
+		assert_true(sd_event_run(m->event, 10000) >= 0);
+	}
+	assert_int_equal(r, 0);
+	assert_true(waited > 0);
+	assert_true(longest < 500000);
+	assert_in_range((clock_usec(CLOCK_MONOTONIC) - began) / 1000, 1000, 10000);
+	assert_non_null(current_stuck(m->now, 0));
+	assert_string_equal(current_stuck(m->now, 0)->path, MEMINFO + strlen("root/"));
+	assert_true(bdf_is_none(current_stuck(m->now, 0)->bdf));
+	assert_null(current_stuck(m->now, 1));
+	assert_false(topo_inventory(current_topo(m->now))->node[0].memory_known);
+	mark = 0;
+	assert_int_not_equal(current_catch_up(m->now, CURRENT_PLAN, &mark, &err), -ENODEV); /* others are read by the next thread */
+	assert_int_equal(rename(at(MEMINFO), fifo), 0);
+	set_free(1000006);
+	while (current_stuck(m->now, 0)) {
+		feed("fifo");
+		assert_true(sd_event_run(m->event, 10000) >= 0);
+	}
+	rescan(m);
+	assert_int_equal(free_memory(m), 1000006);
+	set_free(4194304);
+	manager_free(m);
+	assert_int_equal(unlink(fifo), 0);
+	free(fifo);
+}
+
 /* ---- plans ------------------------------------------------------------------------------------------ */
 
 static int post_plan(struct manager *m, uint64_t id, const char *body, struct api_response *res)
 {
-	struct api_request req = { .id = id, .uid = 1000, .body = body, .body_len = strlen(body) };
+	static uint64_t mark[2048]; /* of each request */
+	struct api_request req = { .id = id, .uid = 1000, .body = body, .body_len = strlen(body), .mark = &mark[id % ARRAY_SIZE(mark)] };
 	struct error err = ERROR_INIT;
 	int r = plans_post(m, &req, res, &err);
 
@@ -453,6 +557,7 @@ int main(void)
 		cmocka_unit_test(changes_are_kept),
 		cmocka_unit_test(a_reading_is_shared),
 		cmocka_unit_test(unreadable_hosts_are_host_errors),
+		cmocka_unit_test(a_file_that_hangs_holds_up_nobody),
 		cmocka_unit_test(a_plan_holds_up_nobody),
 		cmocka_unit_test(two_leases_are_not_of_the_same),
 		cmocka_unit_test(who_goes_leaves_little),

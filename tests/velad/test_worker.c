@@ -94,12 +94,14 @@ static void it_is_awaited(void **state)
 	for (unsigned i = 1; i <= 100; i++) {
 		assert_int_equal(eventfd_write(j.go, 1), 0);
 		worker_start(w);
-		worker_await(w);
+		assert_true(worker_await_for(w, 60000000));
 		assert_int_equal(j.through, i);
 		assert_false(worker_busy(w));
 	}
 	assert_int_equal(j.done, 0);
 	worker_start(w); /* it hangs */
+	assert_false(worker_await_for(w, 0));
+	assert_false(worker_await_for(w, 20000));
 	for (unsigned i = 0; i < 3; i++)
 		assert_true(sd_event_run(j.event, 0) >= 0);
 	assert_int_equal(j.done, 0);
@@ -119,7 +121,7 @@ static void it_ends_with_its_job(void **state)
 	(void)state;
 	assert_int_equal(eventfd_write(j.go, 1), 0);
 	worker_start(w);
-	worker_await(w);
+	assert_true(worker_await_for(w, 60000000));
 	end(&j, w);
 	assert_int_equal(j.through, 1);
 	assert_int_equal(j.done, 0);
