@@ -21,6 +21,7 @@
 #include "velad/history.h"
 #include "velad/patience.h"
 #include "velad/readers.h"
+#include "velad/timer.h"
 
 #define YOUNG_USEC  1000000u  /* memory figures; without events, everything */
 #define OLD_USEC    10000000u /* then what has no event, and is no register, is read anew */
@@ -28,6 +29,7 @@
 #define BURST_USEC  500000u   /* so long one waits for that */
 
 #define AWAIT_USEC  1000u     /* so long the loop waits for a reading itself: most take less, and others come that much later */
+#define AWAIT_ALL_USEC 100000u /* where nothing can be heard: each of a batch needs a reading of its own, and one that is waited for parts it */
 #define RETRY_MS    1000u     /* what cannot be read is not asked again and again */
 #define RETRY_MS_MAX 64000u
 #define PAST_MAX    8
@@ -148,19 +150,13 @@ static void take_watch(struct current *c, struct reading *j)
 		log_info("changes of the machine are heard of from here on");
 }
 
-static void set_timer(struct current *c, uint64_t at)
-{
-	if (sd_event_source_set_time(c->timer, at) < 0 || sd_event_source_set_enabled(c->timer, SD_EVENT_ONESHOT) < 0)
-		log_err("cannot set a timer"); /* the next plan catches up */
-}
-
 static void arm(struct current *c, uint64_t in)
 {
 	uint64_t now = clock_usec(CLOCK_MONOTONIC), at = now + in;
 
 	if (!c->first)
 		c->first = now;
-	set_timer(c, at > c->first + BURST_USEC ? c->first + BURST_USEC : at);
+	timer_set(c->timer, at > c->first + BURST_USEC ? c->first + BURST_USEC : at);
 }
 
 /* What was to be read is read later; what a plan needs of this moment is not. */
@@ -250,7 +246,7 @@ static int go(struct current *c, uint64_t *mark, uint64_t as, struct error *err)
 		return await_read(c);
 	}
 	begin(c);
-	if (!readers_await(c->readers, AWAIT_USEC)) {
+	if (!readers_await(c->readers, c->watch ? AWAIT_USEC : AWAIT_ALL_USEC)) {
 		*mark = c->serial | as;
 		return await_read(c);
 	}
@@ -298,7 +294,7 @@ static void on_through(void *self)
 	if (is_wanted(c))
 		start(c);
 	else if (host_changes_any(&c->heard) && !readers_under_way(c->readers))
-		set_timer(c, clock_usec(CLOCK_MONOTONIC) + c->retry.ms * 1000ull);
+		timer_set(c->timer, clock_usec(CLOCK_MONOTONIC) + c->retry.ms * 1000ull);
 	if (!c->awaited)
 		return;
 	c->awaited = false;
@@ -529,9 +525,7 @@ static int make_timer(struct current *c, struct error *err)
 	int r;
 
 	c->patience = (struct patience){ .machine = c->env.machine, .look = start, .self = c, .back = c->env.helper_back, .env = c->env.self };
-	r = sd_event_add_time(c->env.event, &c->timer, CLOCK_MONOTONIC, 0, 1, on_quiet, c);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(c->timer, SD_EVENT_OFF);
+	r = timer_new(&c->timer, c->env.event, on_quiet, c);
 	if (r >= 0)
 		r = patience_init(&c->patience, c->env.event);
 	return r < 0 ? error_set(err, r, "cannot wait for changes: %s", strerror(-r)) : 0;

@@ -42,12 +42,13 @@ void history_done(struct history *h)
 		drop_oldest(h);
 }
 
-int history_reaches(const struct history *h, uint64_t since)
+static bool reaches(const struct history *h, uint64_t since)
 {
 	return since >= h->before && since <= (h->n ? h->at[h->n - 1].generation : h->before);
 }
 
-json_object *history_json(const struct history *h, uint64_t since)
+/* The "changes" after a generation; NULL: no memory. Only if it reaches there. */
+static json_object *json_since(const struct history *h, uint64_t since)
 {
 	json_object *list = json_object_new_array();
 	struct json_out o = { .obj = list, .failed = !list };
@@ -63,11 +64,11 @@ int history_changes(const struct history *h, json_object **ret, uint64_t since, 
 	struct json_out o;
 	json_object *list;
 
-	if (!history_reaches(h, since))
+	if (!reaches(h, since))
 		return error_set(err, -EIDRM, "what changed since generation %llu is not known any more; get the topology, and "
 				 "go on from its generation", (unsigned long long)since);
 	o = json_out_new();
-	list = history_json(h, since);
+	list = json_since(h, since);
 	json_add_uint(&o, "generation", generation);
 	o.failed |= !list;
 	json_add(&o, "changes", list);

@@ -24,9 +24,6 @@ struct history {
 
 void history_add(struct history *h, uint64_t generation, int64_t time, struct json_object *items); /* takes items */
 void history_done(struct history *h);
-/* The "changes" after a generation; NULL: no memory. Only if history_reaches(). */
-struct json_object *history_json(const struct history *h, uint64_t since);
-int history_reaches(const struct history *h, uint64_t since);
 /* {"generation", "changes": [...]} after `since`, where generation is the one of now. -EIDRM: it does not reach so far back. */
 int history_changes(const struct history *h, struct json_object **ret, uint64_t since, uint64_t generation, struct error *err);
 bool history_has_cards(struct json_object *items); /* whether what came or went is more than VFs */

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "velad/timer.h"
 
 #define WAIT_SECONDS_MAX 64
 
@@ -20,8 +21,7 @@ static int on_again(sd_event_source *source, uint64_t usec, void *self)
 
 int patience_init(struct patience *p, sd_event *event)
 {
-	int r = sd_event_add_time(event, &p->again, CLOCK_MONOTONIC, 0, 1, on_again, p);
-	return r < 0 ? r : sd_event_source_set_enabled(p->again, SD_EVENT_OFF);
+	return timer_new(&p->again, event, on_again, p);
 }
 
 void patience_done(struct patience *p)
@@ -38,15 +38,12 @@ bool patience_waits(const struct patience *p)
 static void arm(struct patience *p)
 {
 	int armed = SD_EVENT_OFF;
-	uint64_t at;
 
 	(void)sd_event_source_get_enabled(p->again, &armed); /* fails for no source of this process */
 	if (armed != SD_EVENT_OFF)
 		return;
 	p->wait = p->wait == 0 ? 1 : p->wait < WAIT_SECONDS_MAX ? 2 * p->wait : p->wait;
-	at = clock_usec(CLOCK_MONOTONIC) + 1000000ull * p->wait;
-	if (sd_event_source_set_time(p->again, at) < 0 || sd_event_source_set_enabled(p->again, SD_EVENT_ONESHOT) < 0)
-		log_err("cannot set a timer"); /* the next reading sets it */
+	timer_set(p->again, clock_usec(CLOCK_MONOTONIC) + 1000000ull * p->wait);
 }
 
 void patience_mind(struct patience *p)

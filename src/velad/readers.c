@@ -18,6 +18,7 @@
 #include "topo/diff.h"
 #include "topo/topo.h"
 #include "velad/current.h"
+#include "velad/timer.h"
 #include "velad/worker.h"
 
 #define READERS_MAX 12 /* each device that hangs takes one, and so does each port whose VFs take longer to be made than a file may */
@@ -88,8 +89,7 @@ static void work(void *self)
 		what.lost = true;
 	}
 	r->lost = what.lost;
-	r->read = host_changes_any(&what);
-	if (r->read)
+	if (host_changes_any(&what))
 		r->r = look(r, &what, env);
 	if (r->fresh && r->old)
 		r->items = topo_diff(r->old, r->fresh);
@@ -128,7 +128,7 @@ void readers_start(struct readers *rs, struct reading *r)
 		rs->failed.r = error_set(&rs->failed.err, -ENODEV, "the machine cannot be read: reading /%s has not returned for %llu s, nor have %d others; "
 					 "look at the kernel's log, and reboot the host if they do not", s->path,
 					 (unsigned long long)(clock_usec(CLOCK_MONOTONIC) - s->since) / 1000000, READERS_MAX - 1);
-		rs->failed.read = rs->failed.lost = rs->has_failed = true;
+		rs->failed.lost = rs->has_failed = true;
 	} else {
 		rd->reading = *r;
 		worker_start(rd->worker);
@@ -138,10 +138,7 @@ void readers_start(struct readers *rs, struct reading *r)
 
 static void watch_over(struct readers *rs, uint64_t now)
 {
-	uint64_t at = now + 1000ull * rs->env.env->look_ms / 4;
-
-	if (sd_event_source_set_time(rs->timer, at) < 0 || sd_event_source_set_enabled(rs->timer, SD_EVENT_ONESHOT) < 0)
-		log_err("cannot set a timer"); /* a reading that hangs is then waited for */
+	timer_set(rs->timer, now + 1000ull * rs->env.env->look_ms / 4);
 }
 
 /* The function whose directory it is in; of a path without any, none. */
@@ -289,9 +286,7 @@ int readers_new(struct readers **ret, const struct readers_env *env, struct erro
 	if (!rs)
 		return error_set(err, -ENOMEM, "no memory");
 	rs->env = *env;
-	r = sd_event_add_time(env->env->event, &rs->timer, CLOCK_MONOTONIC, 0, 1, on_timer, rs);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(rs->timer, SD_EVENT_OFF);
+	r = timer_new(&rs->timer, env->env->event, on_timer, rs);
 	if (r < 0)
 		(void)error_set(err, r, "cannot watch over readings: %s", strerror(-r));
 	else

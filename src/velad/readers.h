@@ -27,7 +27,6 @@ struct reading {
 	bool                helper; /* velad-helper was away: is it there again? */
 	bool                hears;  /* there is a watch */
 	/* what came of it */
-	bool                read;   /* there was something to read, or an error */
 	bool                lost;   /* everything was to be read */
 	bool                whole;  /* everything was */
 	struct topo        *fresh;  /* NULL: there was nothing to read */

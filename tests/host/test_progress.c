@@ -1,73 +1,39 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Which file a thread reads, and files that are not read any more. */
 #include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
 #include <pthread.h>
-#include <signal.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "host/progress.h"
-#include "support.h"
+#include "tree.h"
 
 #define DEVICE "sys/devices/pci0000:00/0000:00:01.0/"
 #define OTHER  "sys/devices/pci0000:00/0000:00:02.0/"
 
-static char dir[] = "/tmp/velad-progress-XXXXXX";
+static struct tree tree = { .dir = "/tmp/velad-progress-XXXXXX" };
 static struct host_root *root;
-
-static const char *at(const char *name)
-{
-	static char path[256];
-
-	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
-	return path;
-}
-
-static void put(const char *name, const char *text)
-{
-	FILE *f;
-
-	for (const char *p = name; (p = strchr(p, '/')); p++) {
-		char part[128];
-
-		(void)snprintf(part, sizeof(part), "%.*s", (int)(p - name), name);
-		(void)mkdir(at(part), 0755);
-	}
-	f = fopen(at(name), "w");
-	assert_non_null(f);
-	assert_true(fputs(text, f) >= 0);
-	assert_int_equal(fclose(f), 0);
-}
 
 static int start(void **state)
 {
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	if (!mkdtemp(dir))
+	if (!mkdtemp(tree.dir))
 		return -1;
-	put(DEVICE "driver_override", "(null)\n");
-	put(DEVICE "sriov_numvfs", "7\n");
-	put(DEVICE "vendor", "0x15b3\n");
-	put(DEVICE "config", "0123456789abcdef");
-	put(OTHER "driver_override", "vfio-pci\n");
-	return host_root_open(&root, dir, &err);
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st, (void)type, (void)ftw;
-	return remove(path);
+	tree_put(&tree, DEVICE "driver_override", "(null)\n");
+	tree_put(&tree, DEVICE "sriov_numvfs", "7\n");
+	tree_put(&tree, DEVICE "vendor", "0x15b3\n");
+	tree_put(&tree, DEVICE "config", "0123456789abcdef");
+	tree_put(&tree, OTHER "driver_override", "vfio-pci\n");
+	return host_root_open(&root, tree.dir, &err);
 }
 
 static int stop(void **state)
 {
 	(void)state;
 	host_root_close(root);
-	return nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	tree_free(&tree);
+	return 0;
 }
 
 static int read_file(const char *path)
@@ -159,31 +125,19 @@ static void nap(void)
 	(void)nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 }
 
-/* One line for who reads it, if anybody does. */
-static void feed(const char *fifo)
-{
-	int fd = open(at(fifo), O_WRONLY | O_NONBLOCK);
-
-	(void)signal(SIGPIPE, SIG_IGN); /* he may go meanwhile */
-	if (fd >= 0) {
-		(void)!write(fd, "2\n", 2);
-		(void)close(fd);
-	}
-	nap();
-}
-
 /* A FIFO nobody writes to: its reader waits, and says where; another one is not told of it, and nobody waits for a lock that it has. */
 static void it_is_said_what_is_read(void **state)
 {
 	static int (*const how[])(const char *) = { read_file, read_again, read_bytes };
+	const char *fifo = tree_path(&tree, "sys/kernel/hangs");
 	char path[HOST_PATH_MAX] = "";
 
 	(void)state;
-	put("sys/kernel/other", "1\n");
+	tree_put(&tree, "sys/kernel/other", "1\n");
 	for (size_t i = 0; i < ARRAY_SIZE(how); i++) {
 		struct thread t = { .how = how[i], .path = "sys/kernel/hangs" };
 
-		assert_int_equal(mkfifo(at("sys/kernel/hangs"), 0600), 0);
+		assert_int_equal(mkfifo(fifo, 0600), 0);
 		host_progress_init(&t.progress);
 		assert_int_equal(host_progress_get(&t.progress, path), 0);
 		assert_string_equal(path, "");
@@ -193,12 +147,14 @@ static void it_is_said_what_is_read(void **state)
 		assert_string_equal(path, "sys/kernel/hangs");
 		assert_int_equal(read_again("sys/kernel/other"), 0);
 		assert_int_equal(host_progress_get(&t.progress, path), 1);
-		while (pthread_tryjoin_np(t.thread, NULL) != 0)
-			feed("sys/kernel/hangs");
+		while (pthread_tryjoin_np(t.thread, NULL) != 0) {
+			test_feed(fifo);
+			nap();
+		}
 		assert_int_equal(host_progress_get(&t.progress, path) > 0, 1);
 		assert_string_equal(path, "");
 		host_progress_done(&t.progress);
-		assert_int_equal(unlink(at("sys/kernel/hangs")), 0);
+		assert_int_equal(unlink(fifo), 0);
 	}
 }
 

@@ -56,7 +56,7 @@ is "what the host has is planned with" "['$gpu']" "$(plan_of --require $gpu)"
 # ---- one file of one function: the lock of its device is held
 hang "/$gpu/driver_override"
 beside "driver_override hangs: nobody else waits"
-is "it is said, once, and which file" 1 "$(said "reading /sys/devices/.*/$gpu/driver_override has not returned for [0-9]* s")"
+is "it is said, once, and which file" 1 "$(said "reading /sys/devices/.*/$gpu/driver_override has not returned for [3-9] s")"
 is "doctor says that it is unknown" "['cannot use its driver_override: reading it does not return']" "$(findings)"
 is "a plan does without it" "['$other']" "$(plan_of)"
 is "nobody gets it" True "$(plan_of --require $gpu)"

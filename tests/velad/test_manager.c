@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The daemon's parts together, on a small machine made of files: generations, and starts that fail. */
-#include <fcntl.h>
 #include <ftw.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "program.h"
@@ -348,18 +345,6 @@ static void copy_conf(const char *name, const char *line, const char *instead)
 	assert_int_equal(fclose(to), 0);
 }
 
-/* One line for who reads the FIFO, if anybody does. */
-static void feed(const char *name)
-{
-	int fd = open(at(name), O_WRONLY | O_NONBLOCK);
-
-	(void)signal(SIGPIPE, SIG_IGN); /* it may go meanwhile */
-	if (fd >= 0) {
-		(void)!write(fd, "\n", 1);
-		(void)close(fd);
-	}
-}
-
 /* A file that is a FIFO nobody writes to: the loop does not wait for it, after a second it is done without, and when it has returned it is read. */
 static void a_file_that_hangs_holds_up_nobody(void **state)
 {
@@ -400,7 +385,7 @@ static void a_file_that_hangs_holds_up_nobody(void **state)
 	assert_int_equal(rename(at(MEMINFO), fifo), 0);
 	set_free(1000006);
 	while (current_stuck(m->now, 0)) {
-		feed("fifo");
+		test_feed(fifo);
 		assert_true(sd_event_run(m->event, 10000) >= 0);
 	}
 	rescan(m);
